@@ -82,6 +82,7 @@ class Decider {
   [[nodiscard]] GrowthReason reason_of(std::uint32_t index) const {
     const SiteFloors& site = table_.sites[index];
     if (options_.is_suppressed && options_.is_suppressed(site)) return GrowthReason::suppressed;
+    if (options_.is_dropped && options_.is_dropped(site)) return GrowthReason::dropped;
     const MemorySource source = main_source(site);
     const std::uint64_t parameters = live(MemorySource::parameters);
     if (source == MemorySource::gradients && live(source) <= parameters)

@@ -29,6 +29,7 @@ enum class GrowthReason : std::uint8_t {
   training_state,  // layers are unfrozen: each gets its gradients and its state once
   longer_inputs,   // all that the program makes grows alike
   one_sequence,    // the KV cache of a single sequence
+  dropped,         // the program frees it when the work is done, and goes on
   suppressed,
 };
 
@@ -42,6 +43,7 @@ struct DecideOptions {
   // the line keeps outweighs it.
   bool has_weak_repetitions = false;
   std::function<bool(const SiteFloors&)> is_suppressed;
+  std::function<bool(const SiteFloors&)> is_dropped;
 };
 
 struct GrowingSite {

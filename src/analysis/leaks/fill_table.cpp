@@ -93,11 +93,14 @@ void TableFiller::keep(const DeviceRecord& record, std::size_t row, Lifetime lif
   kept.site = sites_.of(record, row).key();
   kept.bytes = static_cast<std::uint64_t>(plausible_bytes(record.allocations.requested_bytes[row]));
   kept.birth = life.birth;
+  kept.is_freed = life.death != kNoEvent;
   const std::uint32_t place = record.allocations.alloc_event[row];
   if (place < record.events.module.size()) kept.module = record.events.module[place];
   kept.stack = record.allocations.stack[row];
   kept.tag = tag_of(record, row);
-  kept.source = likely_source(record, row, kinds_);
+  // As reports say it; but what is kept is no temporary.
+  if (row < record.labels.source.size()) kept.source = record.labels.source[row];
+  if (kept.source == MemorySource::temporaries) kept.source = likely_source(record, row, kinds_);
   kept.is_measured = row < record.labels.flags.size() && record.labels.is_measured(row);
 }
 

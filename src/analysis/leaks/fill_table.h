@@ -25,8 +25,9 @@ struct KeptAllocation {
   std::uint32_t module = kNoModule;
   StackId stack;
   StringId tag;
-  MemorySource source = MemorySource::unknown;  // the likely one
+  MemorySource source = MemorySource::unknown;  // as reports say it
   bool is_measured = false;
+  bool is_freed = false;  // after the end of the work
 };
 
 class TableFiller {

@@ -4,11 +4,13 @@
 #include <array>
 #include <cmath>
 #include <map>
+#include <set>
 
 #include "analysis/code/common_line.h"
 #include "analysis/code/shown_file.h"
 #include "analysis/leaks/leak_advice.h"
 #include "analysis/overview/overview.h"
+#include "base/bytes.h"
 
 namespace gpumemprof {
 namespace {
@@ -45,6 +47,40 @@ Key most_of(const std::map<Key, std::uint64_t>& sums) {
       ->first;
 }
 
+// Lines whose memory is freed when the work is done, while the model lives on: outputs that are
+// collected, used and dropped. A function that returns, or a program that ends, frees the model
+// too.
+class DroppedSites {
+ public:
+  explicit DroppedSites(const LeakGround& ground) {
+    if (ground.floors.steps.empty()) return;
+    // What is younger is still in use by the last repetition.
+    const std::uint32_t last_floor = ground.floors.steps.back().event;
+    for (const KeptAllocation& kept : ground.kept) {
+      if (kept.birth > last_floor) continue;
+      sites_[kept.site].add(kept);
+      if (kept.source == MemorySource::parameters) model_.add(kept);
+    }
+  }
+
+  [[nodiscard]] bool has(const SiteFloors& site) const {
+    const auto found = sites_.find(AllocationSite{site.stack, site.is_backward}.key());
+    return model_.live_bytes > model_.freed_bytes && found != sites_.end() &&
+           found->second.live_bytes < found->second.freed_bytes / 10;
+  }
+
+ private:
+  struct Sums {
+    std::uint64_t freed_bytes = 0;
+    std::uint64_t live_bytes = 0;
+    void add(const KeptAllocation& kept) {
+      (kept.is_freed ? freed_bytes : live_bytes) += kept.bytes;
+    }
+  };
+  std::map<std::uint64_t, Sums> sites_;
+  Sums model_;
+};
+
 class LeakFinder {
  public:
   LeakFinder(const Store& store, const DeviceReplay& replay, const LeakGround& ground,
@@ -61,6 +97,8 @@ class LeakFinder {
     options.is_inference = ground_.kind != RunKind::training;
     options.has_weak_repetitions = ground_.repetition == RepetitionKind::lines;
     options.is_suppressed = [this](const SiteFloors& site) { return is_suppressed(site.stack); };
+    const DroppedSites dropped(ground_);
+    options.is_dropped = [&](const SiteFloors& site) { return dropped.has(site); };
     decision_ = decide(table_, options);
     found_.device = ground_.device;
     found_.name = store_.device_name(ground_.device);
@@ -93,11 +131,13 @@ class LeakFinder {
     bool has_state = false;
     bool has_inputs = false;
     bool has_sequence = false;
+    std::uint64_t dropped_bytes = 0;
     for (const GrowingSite& site : decision_.innocents) {
       has_state = has_state || site.reason == GrowthReason::training_state;
       has_inputs = has_inputs || site.reason == GrowthReason::longer_inputs;
       has_sequence = has_sequence || site.reason == GrowthReason::one_sequence;
       if (site.reason == GrowthReason::suppressed) ++found_.suppressed;
+      if (site.reason == GrowthReason::dropped) dropped_bytes += site.trend.grown_bytes;
     }
     if (has_state)
       found_.notes.emplace_back(
@@ -107,6 +147,10 @@ class LeakFinder {
       found_.notes.emplace_back(
           "What one step leaves to the next grows, but so does all that the program allocates: its "
           "inputs become longer.");
+    if (dropped_bytes > 0)
+      found_.notes.push_back("It grew by " + format_bytes(dropped_bytes) +
+                             ", which the program frees after the last one: results that are "
+                             "collected until then, or a list that outlived the loop.");
     if (has_sequence)
       found_.notes.emplace_back(
           "The KV cache of one sequence grows with it; record several sequences to see whether it "
@@ -131,18 +175,32 @@ class LeakFinder {
 
   [[nodiscard]] std::map<std::uint64_t, LeakRows> collect(const std::vector<GrowingSite>& growing) {
     std::map<std::uint64_t, LeakRows> found;
-    std::map<std::uint64_t, std::uint32_t> since;  // the event from which what stays is leaked
+    // The event from which what stays is leaked, and the sizes of that: the first repetition may
+    // begin after the first of them.
+    std::map<std::uint64_t, std::uint32_t> since;
+    std::map<std::uint64_t, std::set<std::uint64_t>> sizes;
+    std::set<std::uint64_t> begins_early;
+    constexpr std::uint32_t kFirstRise = 2;  // a floor: after the warm-up
     for (const GrowingSite& each : growing) {
       const SiteFloors& site = table_.sites[each.site];
       const std::uint32_t floor = each.trend.first_floor;
       const std::uint32_t before = floor > 0 ? floors_.steps[floor - 1].event : 0;
       const AllocationSite key{site.stack, site.is_backward};
       since[key.key()] = each.trend.first_floor == 0 ? 0 : before;
+      if (floor <= kFirstRise) begins_early.insert(key.key());
       found[key.key()];
     }
     for (const KeptAllocation& kept : ground_.kept) {
       const auto begin = since.find(kept.site);
-      if (begin != since.end() && kept.birth >= begin->second) add_row(found[kept.site], kept);
+      if (begin == since.end() || kept.birth < begin->second) continue;
+      add_row(found[kept.site], kept);
+      sizes[kept.site].insert(kept.bytes);
+    }
+    for (const KeptAllocation& kept : ground_.kept) {
+      const auto like = sizes.find(kept.site);
+      if (like == sizes.end() || kept.birth >= since[kept.site]) continue;
+      if (begins_early.contains(kept.site) && like->second.contains(kept.bytes))
+        add_row(found[kept.site], kept);
     }
     return found;
   }
@@ -185,7 +243,7 @@ class LeakFinder {
     LeakEvidence evidence;
     evidence.stack = site.stack;
     if (rows.blocks > 0) {
-      leak.first_step = std::max(leak.first_step, step_of(rows.oldest_birth));
+      leak.first_step = step_of(rows.oldest_birth);
       leak.oldest_age_steps =
           found_.last_step - std::min(found_.last_step, step_of(rows.oldest_birth));
       leak.source = most_of(rows.by_source);
@@ -341,16 +399,14 @@ Result<LeaksReport> find_leaks(const Store& store, const std::vector<DeviceRepla
                                const LeaksOptions& options) {
   LeaksReport report;
   report.path = std::move(path);
-  std::string known_devices;
+  if (const Status known = check_device(store, report.path, options.device); !known)
+    return known.error();
   for (std::size_t index = 0; index < store.devices().size(); ++index) {
     const DeviceRecord& record = *store.devices()[index];
-    known_devices += (known_devices.empty() ? "" : ", ") + store.device_name(record.device);
     if (options.device && *options.device != record.device) continue;
     report.devices.push_back(
         find_device_leaks(store, record, replays[index], phases[index], options));
   }
-  if (options.device && report.devices.empty())
-    return no_such_device(report.path, *options.device, known_devices);
   return report;
 }
 

@@ -36,10 +36,16 @@ void TrendFollower::Ascent::add(const Point& point, std::int64_t start, std::siz
   ++count;
 }
 
+// Of what is replaced by more each time, the first rise may be all of it, and no growth.
+std::int64_t TrendFollower::Ascent::base(bool is_replaced) const {
+  const auto first_rise = static_cast<double>(first.bytes - start_bytes);
+  return is_replaced && first_rise > 2 * mean ? first.bytes : start_bytes;
+}
+
 // Whether it continues to the end, at about the same pace.
-bool TrendFollower::Ascent::continues(std::size_t floors) const {
+bool TrendFollower::Ascent::continues(std::size_t floors, bool is_replaced) const {
   if (floors - last.floor > 2 * std::size_t{longest_pause}) return false;
-  const auto early = static_cast<double>(bytes_at_middle - start_bytes);
+  const auto early = static_cast<double>(bytes_at_middle - base(is_replaced));
   const auto late = static_cast<double>(last.bytes - bytes_at_middle);
   return kSlowingDown * late >= early;
 }
@@ -93,8 +99,8 @@ void TrendFollower::measure(SiteTrend& trend, const Ascent& ascent) const {
   trend.first_floor = ascent.first.floor;
   trend.last_floor = ascent.last.floor;
   trend.rises = ascent.count;
-  trend.grown_bytes =
-      static_cast<std::uint64_t>(std::max<std::int64_t>(0, ascent.last.bytes - ascent.start_bytes));
+  trend.grown_bytes = static_cast<std::uint64_t>(
+      std::max<std::int64_t>(0, ascent.last.bytes - ascent.base(trend.is_replaced)));
   trend.grown_blocks = blocks_.born - blocks_.freed - ascent.first.blocks;
   const double span = std::max(1U, trend.last_floor - trend.first_floor);
   const auto between = static_cast<double>(ascent.last.bytes - ascent.first.bytes);
@@ -111,7 +117,8 @@ bool TrendFollower::grows_steadily(SiteTrend& trend, const Walk& walk) const {
   const Ascent& rises = walk.rises;
   if (rises.count < (trend.is_replaced ? kFewestRisesOfReplaced : kFewestRises)) return false;
   if (kMostFalls * walk.fallen_bytes > walk.risen_bytes) return false;
-  if (rises.last.floor - rises.first.floor < kShortestSpan || !rises.continues(floors_))
+  if (rises.last.floor - rises.first.floor < kShortestSpan ||
+      !rises.continues(floors_, trend.is_replaced))
     return false;
   measure(trend, rises);
   return true;
@@ -122,7 +129,7 @@ bool TrendFollower::grows_from_valley_to_valley(SiteTrend& trend) const {
   TrendFollower all = *this;
   if (last_fall_) all.add_valley(*last_fall_);
   if (all.valleys_.count < kFewestValleys || !all.are_valleys_rising_) return false;
-  if (!all.valleys_.continues(floors_)) return false;
+  if (!all.valleys_.continues(floors_, false)) return false;
   measure(trend, all.valleys_);
   return true;
 }
@@ -132,9 +139,12 @@ SiteTrend TrendFollower::trend() const {
   if (walk_.rises.count == 0) return trend;
   if (grows_steadily(trend, walk_)) {
     trend.trend = Trend::growing;
-    // What the warm-up steps left live as well, if it is the same again.
-    if (walk_.rises.first.floor == kWarmUpFloors && warm_up_bytes_ > 0 &&
-        static_cast<double>(warm_up_bytes_) <= 2 * trend.bytes_per_floor) {
+    // What the warm-up steps left live as well, if it is the same again, at the same pace; the
+    // floor of a step may lie before or after what it keeps.
+    const Ascent& rises = walk_.rises;
+    const std::uint32_t pause = rises.first.floor - (kWarmUpFloors - 1);
+    if (pause <= rises.longest_pause + 1 && warm_up_bytes_ > 0 &&
+        static_cast<double>(warm_up_bytes_) <= 2 * rises.mean) {
       trend.first_floor = kWarmUpFloors - 1;
       trend.grown_bytes += static_cast<std::uint64_t>(warm_up_bytes_);
       trend.grown_blocks = blocks_.born - blocks_.freed - warm_up_blocks_;

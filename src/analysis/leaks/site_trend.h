@@ -82,7 +82,9 @@ class TrendFollower {
     double squares = 0;
 
     void add(const Point& point, std::int64_t start, std::size_t floors);
-    [[nodiscard]] bool continues(std::size_t floors) const;
+    [[nodiscard]] bool continues(std::size_t floors, bool is_replaced) const;
+    // What it has grown from.
+    [[nodiscard]] std::int64_t base(bool is_replaced) const;
   };
   // The net changes from some floor on.
   struct Walk {

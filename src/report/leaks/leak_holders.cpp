@@ -54,4 +54,10 @@ LeakHolder leak_holder(const Store& store, FrameId frame, bool is_backward) {
   return {};
 }
 
+std::string advice_with_holder(const std::string& advice, const LeakHolder& holder) {
+  if (holder.text.find(".grad_fn") == std::string::npos) return advice;
+  return "The graph of a result that is kept holds it: keep result.detach() or loss.item() "
+         "instead.";
+}
+
 }  // namespace gpumemprof

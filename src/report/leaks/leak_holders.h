@@ -18,4 +18,7 @@ struct LeakHolder {
 };
 LeakHolder leak_holder(const Store& store, FrameId frame, bool is_backward);
 
+// What to change: that of the line, unless the holder shows more.
+std::string advice_with_holder(const std::string& advice, const LeakHolder& holder);
+
 }  // namespace gpumemprof

@@ -70,7 +70,7 @@ Json leak_json(const LeakSite& leak, const DeviceLeaks& device, const Store& sto
   const LeakHolder holder = leak_holder(store, frame, leak.is_backward);
   json["holder"] = holder.chain;
   json["held_by"] = text_or_null(holder.text);
-  json["advice"] = leak.advice;
+  json["advice"] = advice_with_holder(leak.advice, holder);
   json["doubt"] = text_or_null(leak.doubt);
   json["steps_to_oom"] =
       device.steps_to_oom ? Json(std::llround(device.steps_to_oom->steps)) : Json();

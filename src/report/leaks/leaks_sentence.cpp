@@ -63,7 +63,7 @@ std::string leak_verdict_sentence(const DeviceLeaks& device, const Store& store)
           per_step(device.outside_bytes_per_step, device));
     case LeakVerdict::cycles:
       return fmt::format(
-          "reference cycles: memory of {} grows until Python's garbage collector runs.",
+          "no leak: reference cycles hold the memory of {} until Python's garbage collector runs.",
           counted(device.leaks.size(), "line"));
     case LeakVerdict::leak:
       break;

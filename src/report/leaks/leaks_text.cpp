@@ -82,7 +82,7 @@ class LeaksWriter : private text::Page {
     paragraph(what(leak), 4);
     const LeakHolder holder = leak_holder(store_, frame, leak.is_backward);
     if (!holder.text.empty()) paragraph("held by " + printable(holder.text), 4);
-    paragraph(leak.advice, 4);
+    paragraph(advice_with_holder(leak.advice, holder), 4);
     if (!leak.doubt.empty()) paragraph("Doubt: " + leak.doubt, 4);
   }
 

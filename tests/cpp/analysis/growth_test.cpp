@@ -146,11 +146,50 @@ TEST(Growth, a_list_of_scalars_is_not_worth_a_word_and_four_steps_say_nothing) {
   EXPECT_FALSE(few.growth().is_known);
 }
 
-TEST(Growth, what_forward_made_and_the_program_keeps_is_no_activation) {
+TEST(Growth, what_forward_made_and_the_program_keeps_is_activations_that_no_step_needs) {
   const GrowingRun trained(
       10, [](GrowingRun& run, int) { run.kept.push_back(run.alloc(kKept, run.forward())); });
   ASSERT_TRUE(trained.growth().is_growing);
+  for (const std::size_t block : trained.kept)
+    EXPECT_EQ(trained.source(block), MemorySource::activations);
+  const DeviceRecord& record = trained.record();
+  std::size_t grown = 0;
+  for (std::size_t row = 0; row < record.allocations.size(); ++row) {
+    if (record.allocations.requested_bytes[row] != kKept) continue;
+    ++grown;
+    EXPECT_EQ(record.labels.source_in_step(row), MemorySource::unknown);
+  }
+  EXPECT_EQ(grown, 10U);
+  for (const StepFigures& step : trained.sources().steps) {
+    if (step.step > 0 && step.step <= 10) {
+      EXPECT_EQ(step.saved_for_backward_bytes, 8 * kMiB);
+    }
+  }
+}
+
+TEST(Growth, what_backward_made_and_the_program_keeps_is_gradients) {
+  const GrowingRun trained(
+      10, [](GrowingRun&, int) {}, nullptr,
+      [](GrowingRun& run, int) {
+        run.kept.push_back(run.alloc(
+            kKept, run.stack({"<module>@/train/train.py", "backward@torch/autograd/__init__.py",
+                              "keep@/train/log.py"})));
+      });
+  ASSERT_TRUE(trained.growth().is_growing);
+  for (const std::size_t block : trained.kept)
+    EXPECT_EQ(trained.source(block), MemorySource::gradients);
+}
+
+TEST(Growth, what_a_line_of_the_program_keeps_is_unknown_unless_it_is_a_named_input) {
+  const GrowingRun trained(
+      10, [](GrowingRun& run, int) { run.kept.push_back(run.alloc(kKept, run.keeping())); });
   for (const std::size_t row : trained.kept) EXPECT_EQ(trained.source(row), MemorySource::unknown);
+  const GrowingRun fed(10, [](GrowingRun& run, int step) {
+    run.kept.push_back(run.alloc(kKept, run.keeping()));
+    if (step == 1) run.label(run.kept.back(), LabelKind::input, "input.0");
+  });
+  ASSERT_TRUE(fed.growth().is_growing);
+  for (const std::size_t row : fed.kept) EXPECT_EQ(fed.source(row), MemorySource::inputs);
 }
 
 TEST(Growth, a_recording_without_steps_or_events_says_nothing) {

@@ -9,6 +9,7 @@
 #include <functional>
 
 #include "analysis/leaks/fill_table.h"
+#include "analysis/leaks/site_trend.h"
 #include "analysis/run_builder.h"
 #include "base/bytes.h"
 
@@ -23,7 +24,7 @@ class TrainingRun : public RunBuilder {
   explicit TrainingRun(int steps, const std::function<void(TrainingRun&, int)>& each,
                        const std::function<std::uint64_t(int)>& activations = nullptr) {
     reuse_freed();
-    alloc(4 * kMiB, model_to());
+    model_ = alloc(4 * kMiB, model_to());
     for (int step = 1; step <= steps; ++step) {
       const std::size_t saved = alloc(activations ? activations(step) : 8 * kMiB, forward());
       const std::size_t gradient = alloc(4 * kMiB, autograd());
@@ -42,6 +43,7 @@ class TrainingRun : public RunBuilder {
     free(kept.front(), keeping());
     kept.pop_front();
   }
+  void free_model() { free(model_, user()); }
   // The last one is replaced by another of this size.
   void replace(std::uint64_t bytes) {
     const std::size_t now = alloc(bytes, keeping());
@@ -64,6 +66,9 @@ class TrainingRun : public RunBuilder {
   }
 
   std::deque<std::size_t> kept;
+
+ private:
+  std::size_t model_ = 0;
 };
 
 TEST(Leaks, what_every_step_keeps_is_found_with_its_line_pace_and_age) {
@@ -80,6 +85,54 @@ TEST(Leaks, what_every_step_keeps_is_found_with_its_line_pace_and_age) {
   EXPECT_GE(leak.oldest_age_steps, 13U);
   EXPECT_FALSE(leak.advice.empty());
   EXPECT_THAT(leak.doubt, testing::HasSubstr("until it is full"));
+}
+
+TEST(Leaks, what_a_leak_is_equals_what_reports_call_it) {
+  const TrainingRun results(
+      16, [](TrainingRun& run, int) { run.kept.push_back(run.alloc(kKeptBytes, run.forward())); });
+  ASSERT_EQ(results.verdict(), LeakVerdict::leak);
+  EXPECT_EQ(results.leaks().leaks.front().source, MemorySource::activations);
+  EXPECT_EQ(results.source(results.kept.back()), MemorySource::activations);
+  const TrainingRun inputs(16, [](TrainingRun& run, int step) {
+    run.keep();
+    if (step == 1) run.label(run.kept.back(), LabelKind::input, "input.0");
+  });
+  ASSERT_EQ(inputs.verdict(), LeakVerdict::leak);
+  EXPECT_EQ(inputs.leaks().leaks.front().source, MemorySource::inputs);
+  EXPECT_EQ(inputs.source(inputs.kept.back()), MemorySource::inputs);
+}
+
+// A program may free memory in its second step, as DistributedDataParallel does with its first
+// buckets: then the floor of that step lies behind what it keeps, and the next floor before it.
+TEST(Leaks, a_leak_begins_with_what_the_warm_up_kept) {
+  for (const std::uint32_t period : {1U, 3U}) {
+    constexpr std::uint32_t kFloors = 30;
+    TrendFollower followed(kFloors);
+    FloorChange kept;
+    kept.born_bytes = kept.kept_bytes = kKeptBytes;
+    kept.born_blocks = 1;
+    followed.add(1, kept);
+    for (std::uint32_t floor = 2 + period; floor < kFloors; floor += period)
+      followed.add(floor, kept);
+    const SiteTrend trend = followed.trend();
+    EXPECT_EQ(trend.trend, Trend::growing);
+    EXPECT_EQ(trend.first_floor, 1U);
+    const std::uint64_t rises = 1 + (kFloors - 3) / period;
+    EXPECT_EQ(trend.grown_bytes, rises * kKeptBytes);
+  }
+}
+
+TEST(Leaks, what_is_replaced_by_a_little_more_each_time_grows_from_its_first_size) {
+  const auto run_of = [](std::uint64_t start) {
+    return TrainingRun(24, [=](TrainingRun& run, int step) {
+      if (step > 2) run.replace(start + static_cast<std::uint64_t>(step) * kKeptBytes);
+    });
+  };
+  for (const std::uint64_t start : {std::uint64_t{0}, 64 * kMiB}) {
+    const DeviceLeaks found = run_of(start).leaks();
+    ASSERT_EQ(found.verdict, LeakVerdict::leak) << start;
+    EXPECT_NEAR(found.bytes_per_step, kKeptBytes, 1);
+  }
 }
 
 TEST(Leaks, a_slow_leak_and_a_late_one_are_found) {
@@ -138,6 +191,49 @@ TEST(Leaks, little_memory_and_few_steps_say_nothing) {
   EXPECT_EQ(scalars.verdict_without_pool(), LeakVerdict::clean);
   const TrainingRun few(5, [](TrainingRun& run, int) { run.keep(); });
   EXPECT_EQ(few.verdict(), LeakVerdict::too_short);
+}
+
+class DroppingRun : public TrainingRun {
+ public:
+  explicit DroppingRun(bool frees_model)
+      : TrainingRun(16, [&](TrainingRun& run, int step) {
+          run.keep();
+          if (step < 16) return;
+          while (!run.kept.empty()) run.drop();
+          if (frees_model) run.free_model();
+        }) {}
+};
+
+TEST(Leaks, what_is_dropped_while_the_model_lives_on_is_no_leak) {
+  const DeviceLeaks found = DroppingRun(false).leaks();
+  EXPECT_NE(found.verdict, LeakVerdict::leak);
+  EXPECT_TRUE(found.leaks.empty());
+  EXPECT_THAT(found.notes, testing::ElementsAre(testing::HasSubstr("frees after the last one")));
+  EXPECT_EQ(DroppingRun(true).leaks().verdict, LeakVerdict::leak);
+}
+
+// The first batch is made before the first step begins.
+TEST(Leaks, blocks_and_bytes_count_those_of_the_first_step) {
+  constexpr int kSteps = 16;
+  RunBuilder run;
+  run.reuse_freed();
+  run.alloc(4 * kMiB, run.model_to());
+  for (int step = 1; step <= kSteps; ++step) {
+    run.alloc(kKeptBytes, run.stack({"<module>@/train/train.py", "keep@/train/log.py"}));
+    const std::size_t saved = run.alloc(8 * kMiB, run.forward());
+    const std::size_t gradient = run.alloc(4 * kMiB, RunBuilder::autograd());
+    run.free(saved, RunBuilder::autograd());
+    if (step == 1) run.alloc(4 * kMiB, run.optimizer());
+    run.free(run.alloc(4 * kMiB, run.optimizer()), run.optimizer());
+    run.free(gradient, run.zero_grad());
+  }
+  run.finish();
+  const DeviceLeaks found =
+      find_device_leaks(run.store(), run.record(), run.replay(), run.phases(), {});
+  ASSERT_EQ(found.leaks.size(), 1U);
+  EXPECT_EQ(found.leaks.front().blocks, std::uint64_t{kSteps});
+  EXPECT_EQ(found.leaks.front().bytes, kSteps * kKeptBytes);
+  EXPECT_EQ(found.leaks.front().first_step, 1U);
 }
 
 TEST(Leaks, suppressed_lines_may_grow) {

@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "analysis/code/torch_code.h"
+#include "analysis/code/user_frame.h"
 
 namespace gpumemprof {
 namespace {
@@ -64,11 +65,40 @@ std::vector<FrameRole> frame_roles(const Store& store) {
   return roles;
 }
 
+// Which frames run torch's own optimizers: what these call outside of torch is the closure that
+// step() was given, unless the optimizer is the program's own.
+enum class OptimizerPart : std::uint8_t {
+  none,   // neither torch nor native
+  any,    // native, or elsewhere in torch: a part if the caller is
+  entry,  // what wraps every step, whoever wrote the optimizer
+  body,
+};
+
+OptimizerPart optimizer_part(const Store& store, FrameId frame) {
+  const std::string_view file = store.text(store.frame(frame).file);
+  if (!is_python(store, frame)) return OptimizerPart::any;
+  if (file.ends_with("torch/optim/optimizer.py") || file.ends_with("torch/optim/lr_scheduler.py"))
+    return OptimizerPart::entry;
+  if (lies_in(file, "torch/optim/")) return OptimizerPart::body;
+  return lies_in(file, "torch/") ? OptimizerPart::any : OptimizerPart::none;
+}
+
+std::vector<OptimizerPart> optimizer_parts(const Store& store) {
+  std::vector<OptimizerPart> parts;
+  parts.reserve(store.frames().size());
+  for (std::size_t frame = 0; frame < store.frames().size(); ++frame)
+    parts.push_back(optimizer_part(store, FrameId(frame)));
+  return parts;
+}
+
 }  // namespace
 
 std::vector<CodeKind> code_kinds(const Store& store) {
   const std::vector<FrameRole> frames = frame_roles(store);
   const StackTrie& stacks = store.stacks();
+  const std::vector<OptimizerPart> parts = optimizer_parts(store);
+  std::vector<bool> is_in_optimizer;  // by stack
+  is_in_optimizer.reserve(stacks.size());
   std::vector<CodeKind> kinds;
   kinds.reserve(stacks.size());
   bool has_roots = false;
@@ -82,7 +112,14 @@ std::vector<CodeKind> code_kinds(const Store& store) {
     // stacks have no root.
     const CodeKind outside =
         has_roots && frame != FrameRole::root ? CodeKind::backward : CodeKind::none;
-    kinds.push_back(called(caller.is_none() ? outside : kinds[caller.index], frame));
+    const OptimizerPart part = parts[stacks.frame(stack).index];
+    const bool is_caller_in = !caller.is_none() && is_in_optimizer[caller.index];
+    is_in_optimizer.push_back(part == OptimizerPart::body ||
+                              (part == OptimizerPart::any && is_caller_in));
+    CodeKind around = caller.is_none() ? outside : kinds[caller.index];
+    const bool is_closure = is_caller_in && part == OptimizerPart::none;
+    if (is_closure && around == CodeKind::optimizer_step) around = CodeKind::plain;
+    kinds.push_back(called(around, frame));
   }
   return kinds;
 }

@@ -12,6 +12,8 @@ namespace gpumemprof {
 namespace {
 
 constexpr std::size_t kMostFoldersUp = 2;
+// "pkg.sub" of a program that was started as python -m pkg.sub.train.
+constexpr std::string_view kMainPackageFact = "main_package";
 
 std::string_view folder_of(std::string_view file) {
   const std::size_t slash = file.rfind('/');
@@ -117,7 +119,17 @@ class FolderVotes {
 
 }  // namespace
 
-std::string program_folder(const Store& store) { return FolderVotes(store).winner(); }
+std::string program_folder(const Store& store) {
+  std::string folder = FolderVotes(store).winner();
+  for (const auto& [key, value] : store.origin().facts) {
+    if (key != kMainPackageFact || value.empty()) continue;
+    std::string package = "/" + value + "/";
+    std::ranges::replace(package, '.', '/');
+    if (folder.ends_with(package)) folder.resize(folder.size() - package.size() + 1);
+    break;
+  }
+  return folder;
+}
 
 std::string shown_file(std::string_view file, std::string_view program_folder) {
   if (const auto name = import_name(file)) return std::string(*name);

@@ -1,5 +1,6 @@
 // How the file of a frame is shown to the user: the program's own files relative to the folder of
-// its main script, files of packages and of the standard library by the name they are imported by.
+// its main script or package, files of packages and of the standard library by the name they are
+// imported by.
 #pragma once
 
 #include <string>
@@ -10,7 +11,8 @@
 namespace gpumemprof {
 
 // The folder of the main script with a trailing slash: that of the outermost frame outside
-// libraries. Empty if no stack shows it.
+// libraries; where that is a module of a package, started with python -m, the folder that the
+// package is in. Empty if no stack shows it.
 std::string program_folder(const Store& store);
 
 // `file` as it is shown; a file elsewhere keeps its full path.

@@ -19,7 +19,7 @@ struct FileRule {
 };
 
 struct NameRule {
-  enum class How : std::uint8_t { any, is, is_not, starts, ends, has };
+  enum class How : std::uint8_t { any, is, is_not, starts, ends, has, declared_in };
   How how = How::any;
   Texts texts{};
 };
@@ -60,6 +60,10 @@ template <typename... Text>
 constexpr NameRule has(Text... parts) {
   return {NameRule::How::has, {parts...}};
 }
+template <typename... Text>
+constexpr NameRule declared_in(Text... scopes) {
+  return {NameRule::How::declared_in, {scopes...}};
+}
 constexpr FileRule kAnyFile{};
 constexpr FileRule kOptimizer{FileRule::How::optimizer};
 constexpr NameRule kAnyName{};
@@ -80,16 +84,23 @@ constexpr std::array<std::string_view, 7> kForeignSources = {
 constexpr std::array<std::string_view, 4> kForeignParts = {"/c10/", "/ATen/", "/include/c++/",
                                                            "/torch/include/"};
 
-// Native frames, by their full names, if a snapshot was recorded with them.
-constexpr std::array<Row<FrameRole>, 5> kNativeRoles = {{
+// Native frames, by their full names, if a recording has them. A full name holds the types of the
+// parameters, and a function that is given an optimizer is not the optimizer.
+constexpr auto kNativeRoles = std::to_array<Row<FrameRole>>({
     {kAnyFile, has("torch::autograd::Engine::", "torch::autograd::python::PythonEngine::"),
      FrameRole::backward},
     {kAnyFile, has("setWorkspaceForHandle", "CUDABlasLtWorkspace", "::Workspace::Workspace("),
      FrameRole::workspace},
     {kAnyFile, has("torch::optim::Optimizer::zero_grad("), FrameRole::zero_grad},
-    {kAnyFile, has("torch::optim::"), FrameRole::optimizer_step},
+    // Of torch::optim::Optimizer, and of every class that derives from it.
+    {kAnyFile, has("::step(std::function<at::Tensor ()>)"), FrameRole::optimizer_step},
+    {kAnyFile,
+     declared_in("torch::optim::LRScheduler::", "torch::optim::StepLR::",
+                 "torch::optim::ReduceLROnPlateauScheduler::"),
+     FrameRole::plain},
+    {kAnyFile, declared_in("torch::optim::"), FrameRole::optimizer_other},
     {kAnyFile, has("::forward("), FrameRole::forward},
-}};
+});
 
 constexpr NameRule kLoaders = is("from_pretrained", "load_state_dict", "_load_from_state_dict",
                                  "_load_state_dict_into_model", "_load_state_dict_into_meta_model");
@@ -219,6 +230,14 @@ bool matches(const FileRule& rule, std::string_view file) {
   return true;
 }
 
+// Whether the full name of a function begins with its scope. The name of an instance of a template
+// begins with what it returns: "torch::optim::Adam made_for<Net>(Net&)" is declared elsewhere.
+bool is_declared_in(std::string_view scope, std::string_view name) {
+  if (!name.starts_with(scope)) return false;
+  const std::size_t end = name.find_first_of(" (<&*", scope.size());
+  return end == std::string_view::npos || name[end] == '(' || name[end] == '<';
+}
+
 bool matches(const NameRule& rule, std::string_view name) {
   switch (rule.how) {
     case NameRule::How::is:
@@ -231,6 +250,9 @@ bool matches(const NameRule& rule, std::string_view name) {
       return any_of(rule.texts, [&](std::string_view text) { return name.ends_with(text); });
     case NameRule::How::has:
       return any_of(rule.texts, [&](std::string_view text) { return has_part(name, text); });
+    case NameRule::How::declared_in:
+      return any_of(rule.texts,
+                    [&](std::string_view scope) { return is_declared_in(scope, name); });
     case NameRule::How::any:
       break;
   }

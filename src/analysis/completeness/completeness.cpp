@@ -23,12 +23,10 @@ void leave_out_bridges(const DeviceRecord& record, EventCounts& rows) {
   rows.others -= bridging.others;
 }
 
-EventCounts recorded_events(const Store& store, const std::vector<DeviceExtent>& devices) {
-  EventCounts rows;
-  for (const DeviceExtent& device : devices) rows += device.rows;
-  // A free of a CPU tensor has two rows but is one event: nothing else happens to it.
-  if (store.facts().kind() == DeviceKind::cpu) rows.others = 0;
-  return rows;
+// Recorders before 0.1.4 did not count that the frees of CPU tensors complete.
+EventCounts with_completions(const Store& store, EventCounts counts) {
+  if (store.facts().kind() == DeviceKind::cpu) counts.others = counts.frees;
+  return counts;
 }
 
 std::int64_t since(std::int64_t start_ns, std::int64_t time_ns) {
@@ -79,13 +77,15 @@ void add_lost_periods(const Store& store, const std::vector<DeviceExtent>& devic
       period.is_summarised = lost.is_bridged;
       if (lost.count == LostEvents::kUnknownCount) {
         found.was_paused = true;
-      } else if (lost.is_bridged) {
-        period.events = lost.count;
-        found.summarised +=
-            {lost.allocations, lost.frees, lost.count - lost.allocations - lost.frees};
       } else {
-        period.events = lost.count;
-        found.least_lost += lost.count;
+        const EventCounts counts = with_completions(
+            store, {lost.allocations, lost.frees, lost.count - lost.allocations - lost.frees});
+        period.events = counts.total();
+        if (lost.is_bridged) {
+          found.summarised += counts;
+        } else {
+          found.least_lost += counts.total();
+        }
       }
       found.lost_periods.push_back(std::move(period));
     }
@@ -93,16 +93,17 @@ void add_lost_periods(const Store& store, const std::vector<DeviceExtent>& devic
   std::ranges::stable_sort(found.lost_periods, {}, &LostPeriod::from_ns);
 }
 
-void add_counts(const Ending& ending, Completeness& found) {
+void add_counts(const Store& store, const Ending& ending, Completeness& found) {
   if (!ending.has_counts) return;
   EventCounts made;
   EventCounts lost;
   for (const DeviceCounts& counts : ending.devices) {
-    made += counts.made;
-    lost += counts.lost;
+    made += with_completions(store, counts.made);
+    lost += with_completions(store, counts.lost);
     found.inferred_frees += counts.inferred_frees;
   }
   found.recorded.frees -= std::min(found.recorded.frees, found.inferred_frees);
+  found.recorded = with_completions(store, found.recorded);
   found.least_lost = std::max(found.least_lost, lost.total());
   if (!ending.are_counts_exact) return;
   found.made = made;
@@ -119,7 +120,7 @@ Completeness find_completeness(const Store& store) {
 
 Completeness find_completeness(const Store& store, const std::vector<DeviceExtent>& devices) {
   Completeness found;
-  found.recorded = recorded_events(store, devices);
+  for (const DeviceExtent& device : devices) found.recorded += device.rows;
   add_lost_periods(store, devices, found);
   for (const DeviceExtent& device : devices) {
     if (const auto& range = store.facts().device(device.device).excerpt)
@@ -131,7 +132,7 @@ Completeness find_completeness(const Store& store, const std::vector<DeviceExten
   found.is_closed = ending.is_closed;
   found.reason = ending.reason;
   found.problem = ending.problem;
-  add_counts(ending, found);
+  add_counts(store, ending, found);
   if (!ending.is_closed) {
     const ProcessFacts& process = store.facts().process();
     found.host_resident_bytes = process.host_resident_bytes;

@@ -66,6 +66,13 @@ DeviceOverview overview_of(const Store& store, const DeviceRecord& record,
   return overview;
 }
 
+std::string device_names(const Store& store) {
+  std::string names;
+  for (const auto& device : store.devices())
+    names += (names.empty() ? "" : ", ") + store.device_name(device->device);
+  return names;
+}
+
 }  // namespace
 
 void look_at_moment(const Store& store, const DeviceRecord& record, Moment moment,
@@ -94,8 +101,26 @@ Error no_such_event(const std::string& path, const std::string& device, std::uin
 }
 
 Error no_such_device(const std::string& path, DeviceIndex device, const std::string& known) {
-  return {ErrorCode::usage, "there is no device " + std::to_string(device) + " in it", path,
-          known.empty() ? "it holds no device" : "it holds " + known};
+  return {
+      ErrorCode::usage,
+      "there is no device " + (device == kHostDevice ? "host" : std::to_string(device)) + " in it",
+      path, known.empty() ? "it holds no device" : "it holds " + known};
+}
+
+Status check_device(const Store& store, const std::string& path,
+                    std::optional<DeviceIndex> device) {
+  const auto is_it = [&](const auto& record) { return record->device == *device; };
+  if (!device || std::ranges::any_of(store.devices(), is_it)) return Done{};
+  return no_such_device(path, *device, device_names(store));
+}
+
+Status check_device_kind(const std::string& name, const Store& store, const std::string& path) {
+  const std::string kind = name.substr(0, name.find(':'));
+  const bool has_kind = name.find(':') != std::string::npos || kind == "cpu";
+  if (!has_kind || kind == store.origin().device_type) return Done{};
+  const std::string known = device_names(store);
+  return Error{ErrorCode::usage, "there is no device " + name + " in it", path,
+               known.empty() ? "it holds no device" : "it holds " + known};
 }
 
 Result<Overview> make_overview(const Store& store, const std::vector<DeviceReplay>& replays,
@@ -104,12 +129,12 @@ Result<Overview> make_overview(const Store& store, const std::vector<DeviceRepla
   Overview overview;
   overview.path = std::move(path);
   overview.events = store.event_count();
-  std::string known_devices;
+  if (const Status known = check_device(store, overview.path, options.device); !known)
+    return known.error();
   for (std::size_t index = 0; index < store.devices().size(); ++index) {
     const DeviceRecord& record = *store.devices()[index];
     overview.allocations += replays[index].counters.allocations;
     overview.frees += replays[index].counters.frees;
-    known_devices += (known_devices.empty() ? "" : ", ") + store.device_name(record.device);
     if (options.device && *options.device != record.device) continue;
     if (options.at.kind == AskedMoment::Kind::event && options.at.event >= record.events.size()) {
       return no_such_event(overview.path, store.device_name(record.device), options.at.event,
@@ -117,9 +142,6 @@ Result<Overview> make_overview(const Store& store, const std::vector<DeviceRepla
     }
     overview.devices.push_back(
         overview_of(store, record, replays[index], phases[index], options.at));
-  }
-  if (options.device && overview.devices.empty()) {
-    return no_such_device(overview.path, *options.device, known_devices);
   }
   return overview;
 }

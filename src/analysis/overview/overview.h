@@ -91,6 +91,10 @@ Error no_such_event(const std::string& path, const std::string& device, std::uin
 
 // `known`: the names of those that exist.
 Error no_such_device(const std::string& path, DeviceIndex device, const std::string& known);
+// Whether the recording has this device; none: all of them.
+Status check_device(const Store& store, const std::string& path, std::optional<DeviceIndex> device);
+// "cuda:0" names no device of a recording of CPU tensors. A number names one of any kind.
+Status check_device_kind(const std::string& name, const Store& store, const std::string& path);
 
 inline constexpr std::size_t kOomsShown = 3;
 

@@ -14,28 +14,53 @@
 namespace gpumemprof {
 namespace {
 
-// The optimizer steps that a recording marks, with our own hooks or torch's annotations, in order.
-std::vector<MarkedStep> marked_steps(const Store& store, const DeviceRecord& record) {
-  std::vector<MarkedStep> steps = marked_optimizer_steps(record);
-  if (!steps.empty()) return steps;
+// The events inside annotations whose name begins like this, in order.
+std::vector<MarkedStep> annotated(const Store& store, const DeviceRecord& record,
+                                  std::string_view beginning) {
+  std::vector<MarkedStep> spans;
+  bool is_open = false;
   const auto& times = record.events.time_ns;
   const auto row_of = [&](const std::int64_t* event) {
     return static_cast<std::uint32_t>(event - times.begin());
   };
   for (const Annotation& annotation : store.annotations()) {
     if (annotation.device != record.device || annotation.time_ns == kUnknownTime) continue;
-    if (!store.text(annotation.name).starts_with("Optimizer.step#")) continue;
+    if (!store.text(annotation.name).starts_with(beginning)) continue;
     if (annotation.stage == Annotation::Stage::start) {
       const std::uint32_t first =
           row_of(std::lower_bound(times.begin(), times.end(), annotation.time_ns));
-      steps.push_back({first, first});
-    } else if (!steps.empty()) {
-      steps.back().end_event =
+      spans.push_back({first, first});
+      is_open = true;
+    } else if (!spans.empty()) {
+      spans.back().end_event =
           row_of(std::upper_bound(times.begin(), times.end(), annotation.time_ns));
+      is_open = false;
     }
   }
-  return steps;
+  // One that never ended: an exception, or a truncated file.
+  if (is_open) spans.back().end_event = static_cast<std::uint32_t>(times.size());
+  return spans;
 }
+
+// The optimizer steps that a recording marks, with our own hooks or torch's annotations, in order.
+std::vector<MarkedStep> marked_steps(const Store& store, const DeviceRecord& record) {
+  std::vector<MarkedStep> steps = marked_optimizer_steps(record);
+  return steps.empty() ? annotated(store, record, "Optimizer.step#") : steps;
+}
+
+// Asked about events in order: whether one of the spans contains it.
+class InSpans {
+ public:
+  explicit InSpans(std::vector<MarkedStep> spans) : spans_(std::move(spans)) {}
+  bool contain(std::uint32_t event) {
+    while (next_ < spans_.size() && spans_[next_].end_event <= event) ++next_;
+    return next_ < spans_.size() && spans_[next_].first_event <= event;
+  }
+
+ private:
+  std::vector<MarkedStep> spans_;
+  std::size_t next_ = 0;
+};
 
 class PhaseFinder {
  public:
@@ -43,7 +68,8 @@ class PhaseFinder {
       : store_(store),
         record_(record),
         stacks_(find_event_stacks(record)),
-        kinds_(code_kinds(store)) {}
+        kinds_(code_kinds(store)),
+        kind_without_stack_(find_kind_without_stack()) {}
 
   std::vector<PhaseSpan> run() {
     find_regions();
@@ -56,11 +82,18 @@ class PhaseFinder {
 
  private:
   // Autograd's own threads have no Python stack; if stacks are recorded at all, an event without
-  // one is theirs.
+  // one is theirs. But the backward of CPU tensors runs in the thread that calls it: where that is
+  // seen, other threads help a kernel or a collective.
+  [[nodiscard]] CodeKind find_kind_without_stack() const {
+    const bool has_own_thread =
+        store_.facts().kind() != DeviceKind::cpu || std::ranges::none_of(kinds_, is_in_backward);
+    return has_own_thread ? CodeKind::backward : CodeKind::communicate;
+  }
+
   [[nodiscard]] CodeKind kind_of(std::size_t event) const {
     if (!stacks_.has(record_.events.action[event])) return CodeKind::none;
     const StackId stack = record_.events.stack[event];
-    return stack.is_none() ? CodeKind::backward : kinds_[stack.index];
+    return stack.is_none() ? kind_without_stack_ : kinds_[stack.index];
   }
 
   [[nodiscard]] static Phase phase_of(CodeKind kind) {
@@ -69,11 +102,26 @@ class PhaseFinder {
     return kind == CodeKind::optimizer_step ? Phase::optimizer_step : Phase::other;
   }
 
+  // The steps without the closure that an optimizer may be given, which runs forward and backward
+  // before the optimizer changes anything.
+  [[nodiscard]] std::vector<MarkedStep> steps_after_closures() const {
+    std::vector<MarkedStep> steps = marked_steps(store_, record_);
+    for (MarkedStep& step : steps) {
+      const auto end = std::min<std::size_t>(step.end_event, record_.events.size());
+      for (std::uint32_t event = step.first_event; event < end; ++event) {
+        if (!is_request(record_.events.action[event])) continue;
+        const CodeKind kind = kind_of(event);
+        if (kind == CodeKind::forward || is_in_backward(kind)) step.first_event = event + 1;
+      }
+    }
+    return steps;
+  }
+
   void find_regions() {
     const EventColumns& events = record_.events;
     bool is_parted = false;  // user code allocated since the last mark
-    const std::vector<MarkedStep> steps = marked_steps(store_, record_);
-    std::size_t step = 0;
+    InSpans steps(steps_after_closures());
+    InSpans evaluations(annotated(store_, record_, "evaluation"));
     for (std::uint32_t event = 0; event < events.size(); ++event) {
       const Action action = events.action[event];
       if (action == Action::snapshot || action == Action::oom || action == Action::annotate ||
@@ -81,17 +129,18 @@ class PhaseFinder {
         continue;
       const CodeKind kind = kind_of(event);
       Phase phase = phase_of(kind);
-      while (step < steps.size() && steps[step].end_event <= event) ++step;
-      const bool is_in_step = step < steps.size() && steps[step].first_event <= event;
+      const bool is_in_step = steps.contain(event);
       if (is_in_step && (phase == Phase::other || kind == CodeKind::none))
         phase = Phase::optimizer_step;
+      if (evaluations.contain(event) && phase == Phase::forward) phase = Phase::evaluation;
       if (phase == Phase::other) {
         is_parted = is_parted ||
                     (is_request(action) && (kind == CodeKind::plain || kind == CodeKind::none));
         continue;
       }
-      const bool continues = !regions_.empty() && regions_.back().phase == phase &&
-                             !(is_parted && phase != Phase::forward);
+      const bool calls_models = phase == Phase::forward || phase == Phase::evaluation;
+      const bool continues =
+          !regions_.empty() && regions_.back().phase == phase && !(is_parted && !calls_models);
       if (continues) {
         regions_.back().last = event;
       } else {
@@ -101,6 +150,12 @@ class PhaseFinder {
       is_parted = false;
     }
     drop_lone_frees();
+    // Only what is trained has an evaluation: otherwise it is what the run does.
+    const bool trains =
+        std::ranges::find(regions_, Phase::backward, &Region::phase) != regions_.end();
+    for (Region& region : regions_) {
+      if (!trains && region.phase == Phase::evaluation) region.phase = Phase::forward;
+    }
   }
 
   // Other threads without Python, such as those for communication, free memory too: that is not
@@ -266,6 +321,7 @@ class PhaseFinder {
   const DeviceRecord& record_;
   EventStacks stacks_;
   std::vector<CodeKind> kinds_;
+  CodeKind kind_without_stack_;
   std::vector<Region> regions_;
   std::vector<PhaseSpan> spans_;
 };

@@ -1,8 +1,10 @@
 #include "analysis/phases/run_kind.h"
 
 #include <algorithm>
+#include <map>
 
 #include "analysis/sources/cache_code.h"
+#include "analysis/sources/workspace.h"
 
 namespace gpumemprof {
 namespace {
@@ -70,7 +72,8 @@ bool has_training_code(const Store& store, const DeviceRecord& record,
 }
 
 // The share of what forward had allocated by the end of the work, or when memory ran out, that it
-// still held: small if every layer's output is dropped, large if a backward is still to come.
+// still held: small if every layer's output is dropped, large if a backward is still to come. What
+// cuBLAS holds is no output.
 bool keeps_what_it_makes(const Store& store, const DeviceRecord& record,
                          const std::vector<CodeKind>& kinds,
                          const std::vector<ForwardCall>& calls) {
@@ -84,13 +87,17 @@ bool keeps_what_it_makes(const Store& store, const DeviceRecord& record,
   const AllocationColumns& rows = record.allocations;
   std::uint64_t made_bytes = 0;
   std::uint64_t held_bytes = 0;
+  std::map<std::uint64_t, std::uint32_t> workspaces;  // by size
   for (std::size_t row = 0; row < rows.size(); ++row) {
     const std::uint32_t birth = rows.alloc_event[row];
     const StackId stack = rows.stack[row];
     if (birth == kNoEvent || birth > moment || stack.is_none()) continue;
     if (kinds[stack.index] != CodeKind::forward || caches.holds(record, row)) continue;
-    made_bytes += rows.requested_bytes[row];
-    if (rows.free_requested_event[row] > moment) held_bytes += rows.requested_bytes[row];
+    const std::uint64_t bytes = rows.requested_bytes[row];
+    const bool is_held = rows.free_requested_event[row] > moment;
+    if (is_held && is_usual_workspace(bytes) && workspaces[bytes]++ < kUsualWorkspaces) continue;
+    made_bytes += bytes;
+    if (is_held) held_bytes += bytes;
   }
   constexpr std::uint64_t kParts = 10;
   constexpr std::uint64_t kMuch = 3;

@@ -25,7 +25,9 @@ CodeKind kind_by_phase(Phase phase) {
 
 Evidence::Evidence(const Store& store, const DeviceRecord& record,
                    const std::vector<PhaseSpan>& spans, const AllocationLabels& labels)
-    : Lifetimes(store, record, spans), known_labels_(labels) {
+    : Lifetimes(store, record, spans),
+      has_libraries_(store.origin().device_type != "cpu"),
+      known_labels_(labels) {
   look_at_births();
   look_at_gradients();
 }
@@ -129,8 +131,15 @@ bool Evidence::is_gradient(std::size_t row) {
   if (fits)
     return keeps_gradients_ || info->keeps_gradients() || is_zeroed(row) ||
            !outlives_next_backward(row, run);
-  if (stays(row)) return false;
+  if (stays(row) || may_be_cleared_workspace(row)) return false;
   return is_zeroed(row) || lives_through_a_step(row, run);
+}
+
+bool Evidence::may_be_cleared_workspace(std::size_t row) const {
+  if (!may_be_workspace(row) || is_from_before(row) || stays(row) || is_zeroed(row)) return false;
+  if (outlives_iteration(row, run_of(row))) return true;
+  // Gradients of the last step are live until then as well: here, none has the size of a parameter.
+  return lasts(row) && (kind(row) != CodeKind::backward || has_made_parameters_);
 }
 
 bool Evidence::is_state(std::size_t row) const {

@@ -8,6 +8,7 @@
 #include "analysis/code/code_kind.h"
 #include "analysis/sources/lifetimes.h"
 #include "analysis/sources/size_counts.h"
+#include "analysis/sources/workspace.h"
 
 namespace gpumemprof {
 
@@ -31,12 +32,19 @@ class Evidence : protected Lifetimes {
   }
   [[nodiscard]] bool is_gradient(std::size_t row);
   [[nodiscard]] bool is_state(std::size_t row) const;
+  // As large as what torch gives cuBLAS. CPUs have no such libraries.
+  [[nodiscard]] bool may_be_workspace(std::size_t row) const {
+    return has_libraries_ && is_usual_workspace(size(row));
+  }
+  // The same, freed by the program when its work is done, or between two epochs.
+  [[nodiscard]] bool may_be_cleared_workspace(std::size_t row) const;
   // All stacks are inspected when the first is requested.
   [[nodiscard]] const StackFacts& facts_of(std::size_t row);
 
   bool has_gradients_in_steps_ = false;  // in blocks of their own
   bool has_measured_gradients_ = false;
   bool has_made_parameters_ = false;
+  bool has_libraries_ = false;
   bool is_joined_late_ = false;  // something long-lived existed before the history
   SizeCounts sizes_;
 

@@ -12,10 +12,6 @@
 namespace gpumemprof {
 namespace {
 
-bool is_usual_workspace(std::uint64_t bytes) {
-  return is_cublas_workspace(bytes) || is_cublaslt_workspace(bytes);
-}
-
 class Inference : private Evidence {
  public:
   Inference(const Store& store, const DeviceRecord& record, const std::vector<PhaseSpan>& spans,
@@ -86,9 +82,9 @@ class Inference : private Evidence {
 
   // Nothing is kept for a backward: the next layer uses what a layer allocates.
   MemorySource from_inference(std::size_t row) {
-    if (!stays(row)) return MemorySource::activations;
+    if (!stays(row) && !may_be_cleared_workspace(row)) return MemorySource::activations;
     if (saw_forward(row)) return lasting(row);
-    return is_usual_workspace(size(row)) ? MemorySource::workspace : MemorySource::activations;
+    return may_be_workspace(row) ? MemorySource::workspace : MemorySource::activations;
   }
 
   MemorySource from_forward(std::size_t row) {
@@ -102,15 +98,15 @@ class Inference : private Evidence {
     }
     if (death(row) < spans_.first(backward))
       return saw_oom(row) ? MemorySource::activations : MemorySource::temporaries;
-    return stays(row) ? kept_by_forward(row, run) : MemorySource::activations;
+    return kept_by_forward(row, run);
   }
 
   // Still live at the end: scratch memory of a library, or outputs the program holds.
   MemorySource kept_by_forward(std::size_t row, std::size_t run) {
-    if (!stays(row)) return MemorySource::activations;
+    if (!stays(row) && !may_be_cleared_workspace(row)) return MemorySource::activations;
     const bool is_old = outlives_next_backward(row, next_backward(run));
     if (is_old) return lasting(row);
-    return is_usual_workspace(size(row)) ? MemorySource::workspace : MemorySource::activations;
+    return may_be_workspace(row) ? MemorySource::workspace : MemorySource::activations;
   }
 
   MemorySource from_recompute(std::size_t row) {
@@ -119,7 +115,6 @@ class Inference : private Evidence {
                          [](std::uint32_t event, const Stretch& s) { return event < s.first; });
     if (after != recomputes_.begin() && death(row) <= std::prev(after)->last)
       return MemorySource::temporaries;
-    if (!stays(row)) return MemorySource::activations;
     return kept_by_forward(row, run_of(row));
   }
 
@@ -128,8 +123,8 @@ class Inference : private Evidence {
     if (is_gradient(row)) return MemorySource::gradients;
     if (!survives_backward(row, run)) return MemorySource::temporaries;
     if (saw_oom(row) && death(row) < next_work(run)) return MemorySource::temporaries;
-    if (stays(row)) {
-      if (is_usual_workspace(size(row))) return MemorySource::workspace;
+    if (stays(row) || may_be_cleared_workspace(row)) {
+      if (may_be_workspace(row)) return MemorySource::workspace;
       return outlives_next_backward(row, run) ? lasting(row) : MemorySource::unknown;
     }
     // Without stacks for frees the end of backward is not sharp.
@@ -256,24 +251,26 @@ class Inference : private Evidence {
       if (info->takes_parameter()) return MemorySource::parameters;
       if (info->takes_state()) return MemorySource::optimizer_state;
     }
-    if (is_usual_workspace(size(row))) return MemorySource::workspace;
+    if (may_be_workspace(row)) return MemorySource::workspace;
     return MemorySource::unknown;
   }
 
-  // Allocated inside an operation and never freed. Allocated once: scratch memory of a library.
-  // Allocated repeatedly: something the program keeps.
+  // Allocated inside an operation and never freed, or when the work is done. Allocated once:
+  // scratch memory of a library. Allocated again while the others are live: something the program
+  // keeps.
   MemorySource lasting(std::size_t row) {
     const std::uint64_t key =
         (std::uint64_t{rows_.stack[row].index} << 32U) ^ (size(row) * 0x9E3779B97F4A7C15ULL >> 32U);
-    ++lasting_.find_or_insert(key, 0);
+    Lasting& same = lasting_.find_or_insert(key, {});
+    if (same.count == 0 || birth(row) < same.last_death) ++same.count;
+    same.last_death = std::max(same.last_death, death(row));
     lasting_rows_.push_back({AllocationId(row), key});
     return MemorySource::workspace;
   }
 
   void settle_lasting() {
-    constexpr std::uint32_t kFew = 2;  // one for each of two streams
     for (const auto& [row, key] : lasting_rows_) {
-      if (*lasting_.find(key) <= kFew) continue;
+      if (has_libraries_ && lasting_.find(key)->count <= kUsualWorkspaces) continue;
       labels_.source[row.index] =
           kind(row.index) == CodeKind::backward ? MemorySource::unknown : MemorySource::activations;
     }
@@ -284,6 +281,10 @@ class Inference : private Evidence {
     }
   }
 
+  struct Lasting {
+    std::uint32_t count = 0;  // live at once
+    std::uint32_t last_death = 0;
+  };
   struct LastingRow {
     AllocationId row;
     std::uint64_t key = 0;
@@ -293,7 +294,7 @@ class Inference : private Evidence {
   SourceClaims claims_;
   bool is_inference_ = false;
   std::vector<bool> is_cache_;  // by row; only for inference
-  FlatMap<std::uint32_t> lasting_;
+  FlatMap<Lasting> lasting_;
   std::vector<LastingRow> lasting_rows_;
   std::vector<AllocationId> open_constructors_;
   FlatMap<bool> constructor_files_;  // of those that created a parameter

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
+#include <vector>
 
 #include "analysis/phases/run_kind.h"
 #include "analysis/sources/cache_code.h"
@@ -106,23 +108,62 @@ class CacheFinder {
             const Generation& last) {
     for (std::size_t index = first.first; index < last.first + last.count; ++index)
       is_cache_[rows[index]] = true;
-    find_replaced_by(rows[first.first], rows[first.first + first.count - 1]);
+    Front front{rows[first.first], rows[first.first + first.count - 1], first.count,
+                first.size_bytes};
+    // The stacks of the first calls differ where hooks run in these only.
+    constexpr int kMostCalls = 3;
+    for (int calls = 0; calls < kMostCalls && find_replaced_by(front); ++calls) continue;
   }
 
-  // If the first call passes on the projections themselves, the first of the chain replace those:
-  // allocated in the previous call, and freed soon after their successors are allocated.
-  void find_replaced_by(std::uint32_t first_row, std::uint32_t last_row) {
+  // The first of a chain, in one call.
+  struct Front {
+    std::uint32_t first_row = 0;
+    std::uint32_t last_row = 0;
+    std::size_t count = 0;  // of one size, usually one for each layer
+    std::uint64_t size_bytes = 0;
+  };
+
+  // If the first call passes on the projections themselves, possibly as views, the first of the
+  // chain replace those: allocated in the previous call, and freed either soon after their
+  // successors are allocated, or with the whole list of layers when the call returns. The front
+  // then moves to that call; false: there is nothing.
+  bool find_replaced_by(Front& front) {
     constexpr std::uint32_t kSoon = 6;  // events
-    const std::ptrdiff_t call = call_at(calls_, birth(first_row));
-    if (call < 1) return;
+    const std::ptrdiff_t call = call_at(calls_, birth(front.first_row));
+    if (call < 1) return false;
     const ForwardCall& before = calls_[static_cast<std::size_t>(call) - 1];
+    const std::size_t next = static_cast<std::size_t>(call) + 1;
+    const std::uint32_t returned = next < calls_.size() ? calls_[next].first_event : kNoEvent;
     const auto begin = std::lower_bound(
         forward_rows_.begin(), forward_rows_.end(), before.first_event,
         [&](std::uint32_t row, std::uint32_t event) { return birth(row) < event; });
+    std::vector<std::uint32_t> found;
+    std::map<std::pair<std::uint32_t, std::uint64_t>, std::vector<std::uint32_t>> alike;
     for (auto row = begin; row != forward_rows_.end() && birth(*row) <= before.last_event; ++row) {
-      if (death(*row) > birth(first_row) && death(*row) <= birth(last_row) + kSoon)
-        is_cache_[*row] = true;
+      if (death(*row) <= birth(front.first_row)) continue;
+      const std::uint64_t bytes = rows_.requested_bytes[*row];
+      if (death(*row) <= birth(front.last_row) + kSoon) {
+        found.push_back(*row);
+      } else if (death(*row) < returned && bytes >= front.size_bytes / 2) {
+        alike[{rows_.stack[*row].index, bytes}].push_back(*row);
+      }
     }
+    // One for each layer; what the model returned is only one.
+    for (const auto& [key, set] : alike) {
+      if (set.size() >= 2 && set.size() >= front.count)
+        found.insert(found.end(), set.begin(), set.end());
+    }
+    if (found.empty()) return false;
+    for (const std::uint32_t row : found) is_cache_[row] = true;
+    const auto by_birth = [&](std::uint32_t a, std::uint32_t b) { return birth(a) < birth(b); };
+    const auto by_size = [&](std::uint32_t a, std::uint32_t b) {
+      return rows_.requested_bytes[a] < rows_.requested_bytes[b];
+    };
+    const auto [first, last] = std::ranges::minmax_element(found, by_birth);
+    front.first_row = *first;
+    front.last_row = *last;
+    front.size_bytes = rows_.requested_bytes[*std::ranges::min_element(found, by_size)];
+    return true;
   }
 
   // Allocated in one call only, at least a pair of one size, and live for all calls that follow.

@@ -4,10 +4,12 @@
 
 namespace gpumemprof {
 
-std::optional<MemorySource> claimant_of_file(std::string_view file) {
+std::optional<MemorySource> claimant_of(std::string_view file, std::string_view function) {
   for (const MemorySourceInfo& info : kMemorySourceTable) {
     for (const std::string_view code : info.allocating_code) {
-      if (!code.empty() && lies_in(file, code)) return info.source;
+      const std::size_t colon = code.find(':');
+      if (code.empty() || !lies_in(file, code.substr(0, colon))) continue;
+      if (colon == code.npos || plain_name(function) == code.substr(colon + 1)) return info.source;
     }
   }
   return std::nullopt;
@@ -17,7 +19,7 @@ SourceClaims::SourceClaims(const Store& store) {
   std::vector<std::optional<MemorySource>> frames;
   frames.reserve(store.frames().size());
   for (const Frame& frame : store.frames().span()) {
-    frames.push_back(claimant_of_file(store.text(frame.file)));
+    frames.push_back(claimant_of(store.text(frame.file), store.text(frame.name)));
     has_any_ = has_any_ || frames.back();
   }
   if (!has_any_) return;

@@ -11,8 +11,8 @@
 
 namespace gpumemprof {
 
-// By a file of the program or of a library.
-std::optional<MemorySource> claimant_of_file(std::string_view file);
+// By a function in a file of the program or of a library.
+std::optional<MemorySource> claimant_of(std::string_view file, std::string_view function);
 
 class SourceClaims {
  public:

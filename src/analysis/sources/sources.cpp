@@ -26,6 +26,20 @@ void name_caches(const Store& store, AllocationLabels& labels) {
   }
 }
 
+// What is kept for ever, from the code that allocated it alone.
+MemorySource source_of_kept(CodeKind kind) {
+  switch (kind) {
+    case CodeKind::forward:
+      return MemorySource::activations;
+    case CodeKind::backward:
+      return MemorySource::gradients;
+    case CodeKind::optimizer_step:
+      return MemorySource::optimizer_state;
+    default:
+      return MemorySource::unknown;
+  }
+}
+
 }  // namespace
 
 AllocationLabels label_allocations(const Store& store, const DeviceRecord& record,
@@ -41,17 +55,23 @@ AllocationLabels label_allocations(const Store& store, const DeviceRecord& recor
   labels.source.resize(record.allocations.size(), MemorySource::unknown);
   labels.flags.resize(record.allocations.size(), 0);
   labels.has_recorded = take_labels(store, record, known.labels, labels);
-  // Memory that is kept from step to step, in growing amounts, is not what it was allocated as:
-  // forward may have allocated it, but no backward uses it. What a label of the recording names is
-  // left out.
+  // Memory that is kept from step to step, in growing amounts, shows nothing by its lifetime. What
+  // a label of the recording names is left out.
   std::vector<std::uint32_t> grown = known.grown;
   std::erase_if(grown, [&](std::uint32_t row) { return labels.is_measured(row); });
   infer_sources(store, record, spans, known.kind, labels);
   settle_by_labels(store, record, spans, known.labels, labels);
   if (known.kind == RunKind::inference) name_caches(store, labels);
+  if (grown.empty()) return labels;
+  const std::vector<CodeKind> kinds = code_kinds(store);
   for (const std::uint32_t row : grown) {
-    labels.source[row] = MemorySource::unknown;
-    labels.flags[row] = 0;
+    const StackId stack = record.allocations.stack[row];
+    const bool is_named_input = labels.source[row] == MemorySource::inputs &&
+                                !labels.name.empty() && !labels.name[row].is_none();
+    if (!is_named_input)
+      labels.source[row] =
+          stack.is_none() ? MemorySource::unknown : source_of_kept(kinds[stack.index]);
+    labels.flags[row] = AllocationLabels::kGrown;
   }
   return labels;
 }

@@ -88,6 +88,7 @@ void Sweep::add(const DeviceRecord& record, const AllocationLabels& labels, std:
   const AllocationColumns& rows = record.allocations;
   now_.add(labels.source[row], rows.requested_bytes[row], rows.size_bytes[row]);
   allocated_ += rows.size_bytes[row];
+  if (labels.source_in_step(row) == MemorySource::activations) saved_ += rows.requested_bytes[row];
   if (!labels.is_measured(row)) ++inferred_[static_cast<std::size_t>(labels.source[row])];
 }
 
@@ -95,6 +96,7 @@ void Sweep::remove(const DeviceRecord& record, const AllocationLabels& labels, s
   const AllocationColumns& rows = record.allocations;
   now_.remove(labels.source[row], rows.requested_bytes[row], rows.size_bytes[row]);
   allocated_ -= rows.size_bytes[row];
+  if (labels.source_in_step(row) == MemorySource::activations) saved_ -= rows.requested_bytes[row];
   if (!labels.is_measured(row)) --inferred_[static_cast<std::size_t>(labels.source[row])];
 }
 
@@ -218,8 +220,7 @@ void Sweep::note_phase(std::uint32_t event, std::optional<MemorySource> born,
       most = std::max(most, now_[*born]);
     }
   }
-  if (phase.phase == Phase::forward)
-    phase.saved_for_backward_bytes = now_[MemorySource::activations];
+  if (phase.phase == Phase::forward) phase.saved_for_backward_bytes = saved_;
   if (phase.peak_event != kNoEvent && allocated_ <= phase.peak_bytes) return;
   phase.peak_bytes = allocated_;
   phase.peak_event = event;

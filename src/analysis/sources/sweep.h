@@ -65,6 +65,7 @@ class Sweep {
   SourceBytes now_;
   std::array<std::uint64_t, kMemorySourceCount> inferred_{};  // live rows that no label names
   std::uint64_t allocated_ = 0;
+  std::uint64_t saved_ = 0;       // activations but for those that grow from step to step
   std::size_t span_ = 0;          // the next one to enter
   std::size_t summed_ = 0;        // phases that are part of a step already
   std::uint64_t bucket_end_ = 0;  // of the series: the first event behind it

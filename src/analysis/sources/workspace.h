@@ -1,5 +1,5 @@
-// The scratch memory that torch gives cuBLAS by default: recognized by its size, since no stack
-// leads to it.
+// The scratch memory that torch gives cuBLAS and cuBLASLt by default: recognized by its size, since
+// no stack leads to it.
 #pragma once
 
 #include <cstdint>
@@ -15,5 +15,12 @@ constexpr bool is_cublas_workspace(std::uint64_t bytes) {
 }
 
 constexpr bool is_cublaslt_workspace(std::uint64_t bytes) { return bytes == kMiB; }
+
+constexpr bool is_usual_workspace(std::uint64_t bytes) {
+  return is_cublas_workspace(bytes) || is_cublaslt_workspace(bytes);
+}
+
+// One for each of two streams.
+inline constexpr std::uint32_t kUsualWorkspaces = 2;
 
 }  // namespace gpumemprof

@@ -28,6 +28,7 @@ struct Shape {
   bool is_checkpointed = false;
   bool is_accumulating = false;  // two passes before each step
   bool has_stacks = true;
+  bool is_on_cpu = false;
   std::string_view optimizer_file = "adam.py";  // one of torch's own
   int checkpointed_first = 0;                   // only this many of the first blocks
   bool keeps_products = false;                  // checkpointed blocks keep linear layers' outputs
@@ -43,6 +44,7 @@ class BlockRun : public RunBuilder {
  public:
   explicit BlockRun(const Shape& shape) : shape_(shape) {
     fail_at(shape.fails_at);
+    if (shape.is_on_cpu) on_cpu();
     for (const std::string& path : shape.modules) {
       modules_.push_back(module(path, "Block"));
       norms_.push_back(module(path + ".norm", "LayerNorm"));

@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <string>
 
 #include "analysis/advice/advice.h"
 #include "analysis/run_builder.h"
@@ -47,6 +49,63 @@ TEST(InferenceAdvice, whole_runs_get_figures_and_a_fit) {
   ASSERT_TRUE(advice.fit.has_value());
   EXPECT_TRUE(advice.fit->is_found);
   EXPECT_LE(advice.fit->set.peak_allocated.high_bytes, 70 * kMiB);
+}
+
+// Keys and values are views of the projection in the first call, and copies that grow from then on;
+// the program replaces the list of all layers when a call returns.
+TEST(InferenceSources, what_the_first_call_projects_is_the_cache_until_copies_replace_it) {
+  constexpr int kLayers = 4;
+  Serving run;
+  const auto in_model = [&](std::string_view line) {
+    return run.stack({"<module>@/train/train.py", "_wrapped_call_impl@torch/nn/modules/module.py",
+                      "forward@/train/model.py", line});
+  };
+  const StackId project = in_model("project@/train/model.py");
+  // Hooks run in the first calls only.
+  const auto grow = [&](std::uint64_t call) {
+    const std::string hooked = call < 2 ? "_hooked" : "";
+    return std::array{in_model("grow_keys" + hooked + "@/train/model.py"),
+                      in_model("grow_values" + hooked + "@/train/model.py")};
+  };
+  std::vector<std::size_t> projected;
+  std::vector<std::size_t> grown;
+  std::vector<std::size_t> outputs;
+  std::vector<std::size_t> past;
+  for (std::uint64_t call = 0; call < 8; ++call) {
+    run.free(run.alloc(512, run.user()), run.user());
+    std::vector<std::size_t> now;
+    for (int layer = 0; layer < kLayers; ++layer) {
+      run.free(run.alloc(4 * kMiB, run.forward()), run.forward());
+      if (call == 0) {
+        projected.push_back(run.alloc(3 * kMiB, project));
+        now.push_back(projected.back());
+      } else {
+        for (const StackId stack : grow(call)) {
+          grown.push_back(run.alloc((16 + call) * 64 * kKiB, stack));
+          now.push_back(grown.back());
+        }
+      }
+      run.free(run.alloc(4 * kMiB, run.forward()), run.forward());
+    }
+    outputs.push_back(run.alloc(5 * kMiB, run.forward()));
+    if (call > 0) run.free(outputs[call - 1], run.user());
+    for (const std::size_t block : past) run.free(block, run.user());
+    past = now;
+  }
+  run.finish();
+  EXPECT_EQ(run.advice().kind, RunKind::inference);
+  for (const std::size_t block : projected) EXPECT_EQ(run.source(block), MemorySource::kv_cache);
+  for (const std::size_t block : grown) EXPECT_EQ(run.source(block), MemorySource::kv_cache);
+  for (const std::size_t block : outputs) EXPECT_EQ(run.source(block), MemorySource::activations);
+}
+
+TEST(InferenceAdvice, workspaces_of_cublas_are_no_outputs_that_forward_keeps) {
+  Serving run;
+  run.alloc(32 * kMiB, run.forward());
+  run.alloc(kMiB, run.forward());
+  for (int call = 0; call < 8; ++call) run.call(2);
+  run.finish();
+  EXPECT_EQ(run.advice().kind, RunKind::inference);
 }
 
 // This recording does not say in which precision the weights are: they may be in 16 bits already.

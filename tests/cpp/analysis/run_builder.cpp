@@ -121,6 +121,7 @@ void RunBuilder::finish() {
   Origin origin;
   origin.has_traces = true;
   origin.has_segments = true;
+  origin.device_type = device_type_;
   store_.set_origin(origin);
   DeviceRecord& record = *store_.devices()[0];
   replay_ = replay_device(record, store_.settings(), store_.origin());

@@ -48,6 +48,7 @@ class RunBuilder {
   void fail_at(std::size_t event) { fails_at_ = event; }
   [[nodiscard]] bool is_over() const { return is_over_; }
   void reuse_freed() { reuses_ = true; }
+  void on_cpu() { device_type_ = "cpu"; }
   // Drops all events so far: the history begins here.
   void forget();
   // A module with this path; returns its number.
@@ -82,6 +83,7 @@ class RunBuilder {
   Store store_;
   EventColumns columns_;
   std::vector<Block> blocks_;
+  std::string device_type_ = "cuda";
   bool reuses_ = false;
   std::multimap<std::uint64_t, std::uint64_t> free_;  // addresses by size
   std::size_t events_ = 0;

@@ -17,6 +17,25 @@ TEST(CodeKinds, an_optimizer_that_calls_forward_through_a_closure_is_not_taken_f
   EXPECT_EQ(kinds[in_closure.index], CodeKind::forward);
 }
 
+TEST(CodeKinds, what_the_closure_of_a_step_runs_is_the_programs_own) {
+  RunBuilder run;
+  const StackId loss =
+      run.stack({"<module>@/train/train.py", "wrapper@torch/optim/optimizer.py",
+                 "step@torch/optim/adam.py", "_start@/??", "decorate@torch/utils/_contextlib.py",
+                 "closure@/venv/site-packages/lightning/loops/closure.py", "loss@/train/train.py"});
+  const StackId helper =
+      run.stack({"<module>@/train/train.py", "wrapper@torch/optim/optimizer.py",
+                 "step@torch/optim/adam.py", "pow@torch/_tensor.py", "at::empty@/x.cpp"});
+  // An optimizer of the program's own is wrapped too, by a scheduler as well.
+  const StackId own = run.stack({"<module>@/train/train.py", "wrapper@torch/optim/lr_scheduler.py",
+                                 "wrapper@torch/optim/optimizer.py", "step@/train/muon.py",
+                                 "orthogonalize@/train/muon.py"});
+  const std::vector<CodeKind> kinds = code_kinds(run.store());
+  EXPECT_EQ(kinds[loss.index], CodeKind::plain);
+  EXPECT_EQ(kinds[helper.index], CodeKind::optimizer_step);
+  EXPECT_EQ(kinds[own.index], CodeKind::optimizer_step);
+}
+
 TEST(CodeKinds, native_frames_between_pythons_do_not_mislead) {
   RunBuilder run;
   // As torch records by default: the innermost Python frame is among the native ones.

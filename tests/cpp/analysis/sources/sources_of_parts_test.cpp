@@ -65,6 +65,13 @@ TEST(Sources, without_stacks_and_annotations_everything_is_unknown) {
   EXPECT_FALSE(run.sources().has_stacks);
 }
 
+std::vector<Phase> phases_of_step(const DeviceSources& sources, std::size_t step) {
+  std::vector<Phase> phases;
+  for (std::uint32_t row = 0; row < sources.steps[step].phase_count; ++row)
+    phases.push_back(sources.phases[sources.steps[step].first_phase + row].phase);
+  return phases;
+}
+
 TEST(Sources, phases_and_steps_are_numbered_and_say_what_is_kept_for_backward) {
   Training run;
   run.build();
@@ -76,12 +83,96 @@ TEST(Sources, phases_and_steps_are_numbered_and_say_what_is_kept_for_backward) {
   EXPECT_EQ(sources.steps[2].step, 2U);
   EXPECT_EQ(sources.steps[1].saved_for_backward_bytes, 18 * kMiB);
   EXPECT_EQ(sources.steps[2].saved_for_backward_bytes, 18 * kMiB);
-  std::vector<Phase> phases;
-  for (std::uint32_t row = 0; row < sources.steps[1].phase_count; ++row)
-    phases.push_back(sources.phases[sources.steps[1].first_phase + row].phase);
-  EXPECT_EQ(phases, (std::vector<Phase>{Phase::forward, Phase::backward, Phase::other,
-                                        Phase::optimizer_step, Phase::other}));
+  EXPECT_EQ(phases_of_step(sources, 1),
+            (std::vector<Phase>{Phase::forward, Phase::backward, Phase::other,
+                                Phase::optimizer_step, Phase::other}));
   EXPECT_EQ(sources.steps[1].live_bytes, sources.steps[2].live_bytes);
+}
+
+TEST(Sources, forward_and_backward_in_the_closure_of_a_step_are_not_the_step) {
+  Training run;
+  run.build();
+  const StackId loss = run.stack({"<module>@/train/train.py", "wrapper@torch/optim/optimizer.py",
+                                  "step@torch/optim/adam.py", "closure@/train/train.py"});
+  for (int step = 0; step < 3; ++step) {
+    run.annotate("Optimizer.step#Adam.step", Annotation::Stage::start);
+    run.run_forward();
+    run.free(run.alloc(4, loss), loss);
+    run.run_backward();
+    run.run_optimizer();
+    run.annotate("Optimizer.step#Adam.step", Annotation::Stage::end);
+    run.zero();
+    // Validation, from a line of its own.
+    const StackId validate =
+        run.stack({"<module>@/train/train.py", "validate@/train/train.py",
+                   "_wrapped_call_impl@torch/nn/modules/module.py", "forward@/train/model.py"});
+    run.free(run.alloc(9 * kMiB, validate), validate);
+  }
+  run.finish();
+  expect_everything_known(run);
+  const DeviceSources sources = run.sources();
+  ASSERT_EQ(sources.steps.size(), 4U);
+  for (std::size_t step = 1; step <= 3; ++step) {
+    EXPECT_EQ(sources.steps[step].saved_for_backward_bytes, 18 * kMiB);
+    std::vector<Phase> phases = phases_of_step(sources, step);
+    std::erase(phases, Phase::other);
+    EXPECT_EQ(phases, (std::vector<Phase>{Phase::forward, Phase::backward, Phase::optimizer_step,
+                                          Phase::evaluation}));
+  }
+}
+
+TEST(Sources, what_the_program_marks_as_evaluation_is_no_forward) {
+  Training run;
+  run.build();
+  const auto evaluate = [&] {
+    run.annotate("evaluation", Annotation::Stage::start);
+    for (int batch = 0; batch < 2; ++batch) {
+      const std::size_t input = run.alloc(5 * kMiB, run.user());
+      run.free(run.alloc(9 * kMiB, run.forward()), run.forward());
+      run.free(input, run.user());
+    }
+    run.annotate("evaluation", Annotation::Stage::end);
+  };
+  evaluate();  // before anything is trained, from the line that trains
+  for (int step = 0; step < 2; ++step) run.run_step();
+  evaluate();
+  run.finish();
+  std::vector<Phase> phases;
+  for (const PhaseSpan& span : run.phases()) {
+    if (span.phase != Phase::other && (phases.empty() || phases.back() != span.phase))
+      phases.push_back(span.phase);
+  }
+  EXPECT_EQ(phases, (std::vector<Phase>{Phase::evaluation, Phase::forward, Phase::backward,
+                                        Phase::optimizer_step, Phase::forward, Phase::backward,
+                                        Phase::optimizer_step, Phase::evaluation}));
+}
+
+TEST(Sources, threads_that_help_are_no_backward_where_autograd_runs_in_its_caller) {
+  RunBuilder run;
+  run.on_cpu();
+  run.alloc(kWeight, run.model_to());
+  const StackId backward =
+      run.stack({"<module>@/train/train.py", "backward@torch/autograd/__init__.py",
+                 "_engine_run_backward@torch/autograd/graph.py"});
+  run.free(run.alloc(kWeight, StackId()), StackId());  // a thread of a collective
+  for (int step = 0; step < 2; ++step) {
+    const std::size_t hidden = run.alloc(9 * kMiB, run.forward());
+    const std::size_t gradient = run.alloc(kWeight, backward);
+    run.free(run.alloc(kWeight, StackId()), StackId());
+    run.free(run.alloc(64, backward), backward);
+    run.free(hidden, backward);
+    run.free(run.alloc(512, run.optimizer()), run.optimizer());
+    run.free(gradient, run.zero_grad());
+  }
+  run.finish();
+  std::vector<Phase> phases;
+  for (const PhaseSpan& span : run.phases()) {
+    if (span.phase != Phase::other) phases.push_back(span.phase);
+  }
+  const std::vector<Phase> step = {Phase::forward, Phase::backward, Phase::optimizer_step};
+  std::vector<Phase> expected = step;
+  expected.insert(expected.end(), step.begin(), step.end());
+  EXPECT_EQ(phases, expected);
 }
 
 TEST(Sources, modules_are_a_tree_of_the_lines_that_call_them) {

@@ -40,6 +40,33 @@ TEST(TorchCode, user_functions_mean_nothing_unless_torch_calls_them_by_that_name
   EXPECT_EQ(meaning_of_frame("/train/loss.py", "Scale.backward").role, FrameRole::named_backward);
 }
 
+TEST(TorchCode, native_functions_are_known_by_their_own_name_not_by_their_parameters) {
+  const auto role = [](std::string_view name) {
+    return meaning_of_frame("/train/mnist.cpp", name).role;
+  };
+  EXPECT_EQ(role("torch::optim::SGD::step(std::function<at::Tensor ()>)"),
+            FrameRole::optimizer_step);
+  EXPECT_EQ(role("torch::optim::LBFGS::step(std::function<at::Tensor ()>)::{lambda()#1}::"
+                 "operator()() const"),
+            FrameRole::optimizer_step);
+  EXPECT_EQ(role("(anonymous namespace)::Lion::step(std::function<at::Tensor ()>)"),
+            FrameRole::optimizer_step);
+  EXPECT_EQ(role("torch::optim::Optimizer::zero_grad(bool)"), FrameRole::zero_grad);
+  EXPECT_EQ(role("torch::optim::Adagrad::Adagrad(std::vector<at::Tensor>, "
+                 "torch::optim::AdagradOptions)"),
+            FrameRole::optimizer_other);
+
+  EXPECT_EQ(role("void train<DataLoader>(unsigned long, Net&, c10::Device, DataLoader&, "
+                 "torch::optim::Optimizer&, unsigned long)"),
+            FrameRole::plain);
+  EXPECT_EQ(role("train(Net&, torch::optim::Optimizer&)"), FrameRole::plain);
+  EXPECT_EQ(role("Trainer::step(torch::optim::Optimizer&)"), FrameRole::plain);
+  EXPECT_EQ(role("torch::optim::Adam made_for<Net>(Net&)"), FrameRole::plain);
+  EXPECT_EQ(role("torch::optim::Optimizer& chosen<Net>(Net&)"), FrameRole::plain);
+  EXPECT_EQ(role("torch::optim::LRScheduler::step()"), FrameRole::plain);
+  EXPECT_EQ(role("torch::optim::ReduceLROnPlateauScheduler::step(float)"), FrameRole::plain);
+}
+
 TEST(TorchCode, operations_are_known_by_function_or_by_the_modules_file) {
   EXPECT_EQ(meaning("torch/nn/functional.py", "scaled_dot_product_attention").op,
             OpKind::attention);

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 
 from gpumemprof import _core
+from gpumemprof.estimate.command.page import paragraph
+from gpumemprof.estimate.command.table import table
 from gpumemprof.verify.result import NO_TIME, Baseline, RemedyResult
 
 __all__ = ["as_json", "as_text", "size"]
@@ -44,20 +46,19 @@ def _percent(value: float | None) -> str:
     return "?" if value is None else f"{value:+.1f} %"
 
 
-_HEAD = ["remedy", "peak", "predicted", "between", "measured", "error", "in"]
-_IS_TEXT = [True, True, False, True, False, False, True]
+_HEAD = ["peak", "predicted", "between", "measured", "error", "in band"]
+_IS_TEXT = [True, False, True, False, False, True]
 
 
-def _table(rows: list[list[str]]) -> list[str]:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEAD))]
-    lines = []
-    for row in rows:
-        cells = [
-            cell.ljust(width) if is_text else cell.rjust(width)
-            for cell, width, is_text in zip(row, widths, _IS_TEXT)
-        ]
-        lines.append("  " + "  ".join(cells).rstrip())
-    return lines
+def _table(results: list[RemedyResult]) -> list[str]:
+    """Names of remedies have lines of their own: they can be long."""
+    rows = [_rows(result) for result in results]
+    lines = table([_HEAD, *(row for each in rows for row in each)], _IS_TEXT)
+    page = ["  " + lines.pop(0)]
+    for result, each in zip(results, rows):
+        page.append(f"  {result.name}")
+        page += ["  " + lines.pop(0) for _ in each]
+    return page
 
 
 def _rows(result: RemedyResult) -> list[list[str]]:
@@ -68,7 +69,6 @@ def _rows(result: RemedyResult) -> list[list[str]]:
         band = peak.predicted.band
         rows.append(
             [
-                result.name if peak.kind == "allocated" else "",
                 peak.kind,
                 size(peak.predicted.predicted_bytes),
                 "-" if band is None else f"{size(band.low_bytes)} - {size(band.high_bytes)}",
@@ -81,15 +81,16 @@ def _rows(result: RemedyResult) -> list[list[str]]:
 
 
 def _sentence(result: RemedyResult) -> list[str]:
-    lines = [f"{result.name}: {', '.join(effect.what for effect in result.effects)}"]
+    lines = paragraph(f"{result.name}: {', '.join(effect.what for effect in result.effects)}")
     if result.prediction.allocated.predicted_bytes is None:
-        lines.append(f"  Not predicted: {result.prediction.why}")
+        lines += paragraph(f"Not predicted: {result.prediction.why}", 2)
     if result.slowdown_pct is not None:
         slowdown = result.prediction.slowdown_pct
         predicted = "" if slowdown is None else f" (predicted {slowdown:+.0f} %)"
-        lines.append(
-            f"  A step takes {result.measured.step} instead of {result.baseline.step}: "
-            f"{_percent(result.slowdown_pct)}{predicted}"
+        lines += paragraph(
+            f"A step takes {result.measured.step} instead of {result.baseline.step}: "
+            f"{_percent(result.slowdown_pct)}{predicted}",
+            2,
         )
     return lines
 
@@ -107,7 +108,7 @@ def as_text(baseline: Baseline, results: list[RemedyResult]) -> str:
     if compared:
         lines += [
             "",
-            *_table([_HEAD, *(row for result in compared for row in _rows(result))]),
+            *_table(compared),
             "",
         ]
     for result in compared:

@@ -9,6 +9,7 @@
 #include "analysis/advice/prepared_run.h"
 #include "analysis/advice/remedies/list.h"
 #include "analysis/advice/wording.h"
+#include "analysis/overview/overview.h"
 #include "analysis/phases/run_kind.h"
 
 namespace gpumemprof {
@@ -17,6 +18,7 @@ namespace {
 // The device with the highest peak, unless one is named.
 Result<std::size_t> choose_device(const Store& store, const std::vector<DeviceReplay>& replays,
                                   const std::string& path, const AdviceOptions& options) {
+  if (const Status known = check_device(store, path, options.device); !known) return known.error();
   std::optional<std::size_t> chosen;
   for (std::size_t index = 0; index < store.devices().size(); ++index) {
     const DeviceIndex device = store.devices()[index]->device;
@@ -71,7 +73,8 @@ Result<Advice> advise(const Store& store, const std::vector<DeviceReplay>& repla
   if (!chosen) return chosen.error();
   const DeviceRecord& record = *store.devices()[chosen.value()];
   const DeviceReplay& replay = replays[chosen.value()];
-  if (find_run_kind(store, record, phases[chosen.value()]) == RunKind::inference)
+  const RunKind kind = find_run_kind(store, record, phases[chosen.value()]);
+  if (kind == RunKind::inference)
     return advise_inference(store, record, replay, std::move(path), options);
   const Result<std::unique_ptr<PreparedRun>> prepared = PreparedRun::make(
       {store, replays, phases, chosen.value(), path, options.batch, options.other});
@@ -81,6 +84,7 @@ Result<Advice> advise(const Store& store, const std::vector<DeviceReplay>& repla
   const Advisor& advisor = ready.advisor();
   const RunEnd& end = ready.end();
   Advice advice;
+  advice.kind = kind;
   advice.growth = ready.growth();
   if (ready.is_other_different())
     advice.missing.emplace_back(

@@ -141,8 +141,8 @@ struct CompletedPeak {
 
 struct Advice {
   std::string path;
-  Completeness completeness;  // of the recording
-  RunKind kind = RunKind::training;
+  Completeness completeness;        // of the recording
+  RunKind kind = RunKind::unknown;  // unknown: advised as training
   DeviceIndex device = 0;
   std::string device_name;
   std::uint64_t peak_allocated_bytes = 0;  // as recorded

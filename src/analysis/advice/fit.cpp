@@ -31,18 +31,28 @@ std::vector<Remedies> find_groups() {
   return groups;
 }
 
+// More than any set of remedies costs that keeps to the kinds before: what is slower comes before
+// what rounds differently, and that before what trains differently.
+constexpr double kCostOfKind = 10'000;
+
+int kind_of(const RemedySpec& remedy) {
+  if (remedy.cost != RemedyCost::changes_training) return static_cast<int>(remedy.cost);
+  return static_cast<int>(remedy.cost) + (remedy.only_rounds ? 0 : 1);
+}
+
 double cost_of(const Advisor& advisor, const Change& change) {
   double cost = 0;
-  bool is_slower = false;
+  int kind = 0;
   for (const RemedySpec* remedy : change.remedies) {
     cost += remedy->fit_cost;
-    is_slower = is_slower || remedy->slowdown != nullptr;
+    kind = std::max(kind, kind_of(*remedy));
+    // Of a set, only what is known is summed.
+    if (remedy->slowdown != nullptr && !remedy->slowdown(advisor.run(), change))
+      cost += kUnknownSlowdownPct;
   }
-  if (is_slower) {
-    const std::optional<Slowdown> slowdown = find_slowdown(advisor.run(), change);
-    cost += slowdown ? slowdown->pct : kUnknownSlowdownPct;
-  }
-  return cost + 0.5 * static_cast<double>(change.remedies.size());
+  if (const std::optional<Slowdown> slowdown = find_slowdown(advisor.run(), change))
+    cost += slowdown->pct;
+  return cost + 0.5 * static_cast<double>(change.remedies.size()) + kCostOfKind * kind;
 }
 
 Change change_of(const Remedies& remedies) { return {remedies, std::nullopt, 1, 1}; }

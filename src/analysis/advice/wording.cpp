@@ -97,7 +97,7 @@ std::vector<std::string> missing_facts(const Advisor& advisor) {
     sentences.emplace_back(
         "The run ran out of memory and continued: what it would have allocated if the request had "
         "succeeded is not known.");
-  if (!advisor.run().step_seconds())
+  if (!facts.passes().empty() && !advisor.run().step_seconds())
     sentences.emplace_back("No times were recorded: the cost of recomputation is a rule of thumb.");
   return sentences;
 }

@@ -2,11 +2,26 @@
 
 #include <algorithm>
 
+#include "analysis/overview/overview.h"
 #include "analysis/whatif/recorded_device.h"
 #include "analysis/whatif/recorded_limits.h"
 
 namespace gpumemprof {
 namespace {
+
+// When most was reserved, and the request that a segment was reserved for has been served.
+Moment moment_of_most_reserved(const DeviceRecord& record, const DeviceReplay& replay) {
+  std::uint32_t event = replay.peak_reserved_event;
+  if (event == kNoEvent) return Moment::start();
+  const auto action = [&](std::uint32_t at) { return record.events.action[at]; };
+  const auto is_of_pool = [](Action one) {
+    return one == Action::segment_alloc || one == Action::segment_map;
+  };
+  std::uint32_t next = event;
+  while (next < record.events.size() && is_of_pool(action(next))) ++next;
+  if (next < record.events.size() && action(next) == Action::alloc) event = next;
+  return Moment::after(event);
+}
 
 class DeviceStudy {
  public:
@@ -18,10 +33,7 @@ class DeviceStudy {
     study_.first_event = recorded_.run().first_event;
     study_.lead_in = record.lead_in;
     study_.recorded_conf = recorded_conf();
-    study_.pins = find_pins(record, store,
-                            replay.peak_reserved_event == kNoEvent
-                                ? Moment::start()
-                                : Moment::after(replay.peak_reserved_event));
+    study_.pins = find_pins(record, store, moment_of_most_reserved(record, replay));
     limits_ = recorded_limits(store, record.device);
     if (options.recorded_limit_bytes)
       limits_ = {sim::MemoryLimit{*options.recorded_limit_bytes, sim::kNoLimit}};
@@ -218,6 +230,8 @@ Result<WhatIf> make_whatif(const Store& store, const std::vector<DeviceReplay>& 
                            std::string path, const WhatIfOptions& options) {
   WhatIf whatif;
   whatif.path = std::move(path);
+  if (const Status known = check_device(store, whatif.path, options.device); !known)
+    return known.error();
   for (std::size_t index = 0; index < store.devices().size(); ++index) {
     const DeviceRecord& record = *store.devices()[index];
     const bool is_asked = options.device == record.device;

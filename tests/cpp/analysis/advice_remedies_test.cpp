@@ -83,6 +83,18 @@ TEST(Fit, a_lower_limit_checkpoints_more_blocks) {
   }
 }
 
+TEST(Fit, what_keeps_the_results_comes_before_what_changes_them) {
+  Shape shape = wide_run();
+  shape.weight = 64 * kMiB;  // activations hardly matter
+  shape.is_on_cpu = true;    // what is reserved plays no part
+  const BlockRun run(shape);
+  const std::uint64_t offloaded = predicted(run.advice(), "offload_optimizer");
+  const Advice advice = fitted(run, offloaded + offloaded / 10);
+  ASSERT_TRUE(advice.fit->is_found);
+  // No second remedy, though its time is known and that of this one is not.
+  EXPECT_EQ(advice.fit->set.names, std::vector<std::string>{"offload_optimizer"});
+}
+
 TEST(Fit, alternatives_fit_too_and_are_other_sets) {
   const BlockRun run(wide_run());
   const std::uint64_t limit = run.peak() * 7 / 10;

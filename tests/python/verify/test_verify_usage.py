@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import gpumemprof
 import pytest
@@ -116,9 +117,20 @@ def test_reserved_memory_is_compared_on_cuda(settings: str) -> None:
     lines = as_text(result.baseline, [result]).splitlines()
     assert "6.00 GiB reserved as it is" in lines[1]
     assert "  A step takes 300 ms instead of 200 ms (150 ms to 250 ms): +50.0 %" in lines
-    assert lines[4].endswith("yes")
-    assert lines[5].split()[0] == "reserved"
-    assert lines[5].endswith("NO")
+    assert lines[3].endswith("in band")
+    assert lines[4].strip() == result.name
+    assert lines[5].endswith("yes")
+    assert lines[6].split()[0] == "reserved"
+    assert lines[6].endswith("NO")
+
+
+def test_the_comparison_fits_a_terminal_of_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    result = result_on_cuda('[{"expandable_segments": "True"}, null]')
+    slow = replace(result.measured, step=StepTime(0.4594, 0.4074, 0.5274))
+    names = ["checkpointing_selective", "expandable_segments"]
+    lines = as_text(result.baseline, [replace(result, names=names, measured=slow)]).splitlines()
+    assert max(map(len, lines)) <= 80
 
 
 def test_settings_that_the_program_overrides_are_said_to_change_nothing() -> None:

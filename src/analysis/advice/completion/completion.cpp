@@ -101,7 +101,9 @@ class Completion {
     return index_.phase(index_.run_of(event));
   }
 
-  [[nodiscard]] MemorySource source(std::uint32_t row) const { return record_.labels.source[row]; }
+  [[nodiscard]] MemorySource source(std::uint32_t row) const {
+    return record_.labels.source_in_step(row);
+  }
   [[nodiscard]] std::uint32_t death(std::uint32_t row) const {
     return rows_.free_requested_event[row];
   }

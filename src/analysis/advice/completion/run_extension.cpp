@@ -121,7 +121,8 @@ std::vector<std::uint32_t> RunExtension::repeat(
     const std::int64_t time = is_known ? last + recorded_.events.time_ns[at] - first : kUnknownTime;
     if (row < row_count && rows.alloc_event[row] == at && takes(row)) {
       const std::uint32_t death = rows.free_requested_event[row];
-      const std::uint32_t made = add(resize(row), rows.stack[row], recorded_.labels.source[row]);
+      const std::uint32_t made =
+          add(resize(row), rows.stack[row], recorded_.labels.source_in_step(row));
       record_.allocations.stream[made] = rows.stream[row];
       if (death < events.end) {
         bury(made, start + (death - events.first));

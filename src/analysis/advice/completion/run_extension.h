@@ -36,7 +36,9 @@ class RunExtension {
   [[nodiscard]] std::uint32_t birth(std::uint32_t row) const {
     return record_.allocations.alloc_event[row];
   }
-  [[nodiscard]] MemorySource source(std::uint32_t row) const { return record_.labels.source[row]; }
+  [[nodiscard]] MemorySource source(std::uint32_t row) const {
+    return record_.labels.source_in_step(row);
+  }
   // Gives a recorded row the label of its counterpart, for which what followed is known.
   void relabel(std::uint32_t row, std::uint32_t like) {
     record_.labels.source[row] = recorded_.labels.source[like];

@@ -35,12 +35,12 @@ class Aligner {
     const std::uint32_t death = rows_.free_requested_event[row];
     return rows_.alloc_event[row] < whole.first && !rows_.stack[row].is_none() &&
            death >= whole.first &&
-           (death < whole.end || record_.labels.source[row] == MemorySource::inputs);
+           (death < whole.end || record_.labels.source_in_step(row) == MemorySource::inputs);
   }
 
   // State and workspaces that the first step allocates permanently.
   [[nodiscard]] bool is_made_once(std::uint32_t row, std::uint32_t end) const {
-    const MemorySource source = record_.labels.source[row];
+    const MemorySource source = record_.labels.source_in_step(row);
     return rows_.free_requested_event[row] >= end &&
            (source == MemorySource::optimizer_state || source == MemorySource::workspace);
   }

@@ -93,8 +93,10 @@ struct RemedySpec {
   LeastShares least = {};
 
   // --- In --fit ---
-  // What it costs besides time: 0 for the same result, more for other numerics or other training.
+  // What it costs besides time, among remedies of the same kind.
   double fit_cost = 0;
+  // Of what changes training: only the rounding of what a step computes.
+  bool only_rounds = false;
   // Its place in the search; of two remedies with the same aspect, the preferred one comes first.
   // None: never proposed.
   std::optional<int> fit_order = std::nullopt;

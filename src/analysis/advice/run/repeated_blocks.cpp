@@ -107,8 +107,9 @@ class BlockFinder {
       if (!is_asked) continue;
       const std::size_t step = starts_per_turn(line);
       for (std::size_t turn = 0; turn < line.turns.size(); turn += step) {
+        const std::size_t next = turn + step;
         const std::uint32_t end =
-            turn + step < line.turns.size() ? line.turns[turn + step] : line.last + 1;
+            next < line.turns.size() ? line.turns[next] : end_of_last(line, turn, step);
         blocks.push_back({index, line.turns[turn], end});
       }
     }
@@ -192,6 +193,22 @@ class BlockFinder {
   // the model has no other loop: where its iterations begin is a guess.
   [[nodiscard]] bool is_loop(const Line& line) const {
     return line.is_repeated() && (line.is_uniform || (line.depth == 0 && !has_uniform_));
+  }
+
+  // The line that calls the model may look like the loop inside it: what the model does after the
+  // loop does not belong to the last iteration if that does all that the one before does.
+  static std::uint32_t end_of_last(const Line& line, std::size_t turn, std::size_t step) {
+    if (turn < step) return line.last + 1;
+    const std::size_t before = line.starts[turn - step];
+    const std::size_t length = line.starts[turn] - before;
+    const std::size_t end = line.starts[turn] + length;
+    if (end >= line.operations.size()) return line.last + 1;
+    const auto operation = [&](std::size_t index) {
+      return line.operations.begin() + static_cast<std::ptrdiff_t>(index);
+    };
+    const bool is_alike =
+        std::equal(operation(before), operation(before + length), operation(line.starts[turn]));
+    return is_alike ? line.places[end] : line.last + 1;
   }
 
   // The first forward() below the line is that of the module it calls; returns the line it is at.

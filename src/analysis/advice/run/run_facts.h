@@ -89,7 +89,9 @@ class RunFacts {
   [[nodiscard]] bool may_be_weights(const ForwardPass& pass, std::size_t place) const;
   [[nodiscard]] bool is_parameter_size(std::uint64_t bytes) const;
 
-  [[nodiscard]] MemorySource source(std::uint32_t row) const { return record_.labels.source[row]; }
+  [[nodiscard]] MemorySource source(std::uint32_t row) const {
+    return record_.labels.source_in_step(row);
+  }
   [[nodiscard]] std::uint64_t bytes(std::uint32_t row) const {
     return record_.allocations.requested_bytes[row];
   }

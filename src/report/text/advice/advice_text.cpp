@@ -4,7 +4,8 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
+#include <cmath>
+#include <vector>
 
 #include "base/bytes.h"
 #include "base/printable.h"
@@ -18,6 +19,8 @@ namespace {
 
 constexpr std::size_t kNameColumns = 23;
 constexpr std::size_t kBandColumns = 19;
+constexpr double kShown = 0.05;        // % of the peak: below it, a row would say 0.0 %
+constexpr double kWorthNaming = 5;     // % of what is reserved
 constexpr std::size_t kExplained = 2;  // remedies of each group that are shown with their code
 
 constexpr std::array<RemedyCost, kRemedyCostCount> kCosts = {RemedyCost::free, RemedyCost::slower,
@@ -47,6 +50,7 @@ class AdviceWriter : private text::AdvicePage {
     for (const std::string& sentence : text::missing_sentences(advice_.completeness))
       paragraph(sentence, 0);
     peak();
+    if (!advice_.fit && advice_.partial.empty() && has_table()) paragraph(answer(), 0);
     if (!advice_.partial.empty())
       paragraph(advice_.partial + " Every figure is a lower bound: the whole run takes more.", 2);
     if (advice_.completed) {
@@ -112,14 +116,73 @@ class AdviceWriter : private text::AdvicePage {
                              : advice_.peak_allocated_bytes;
   }
 
+  [[nodiscard]] double saved_pct(const Remedy& remedy) const {
+    if (whole_bytes() == 0) return 0;
+    return 100.0 * static_cast<double>(remedy.saving_bytes) / static_cast<double>(whole_bytes());
+  }
+
   std::string saving(const Remedy& remedy) const {
     if (whole_bytes() == 0) return "";
-    const double share =
-        100.0 * static_cast<double>(remedy.saving_bytes) / static_cast<double>(whole_bytes());
-    return fmt::format("{:+.1f} %", -share);
+    return fmt::format("{:+.1f} %", -saved_pct(remedy));
+  }
+
+  // The one that saves most, of those up to this cost; nullptr if none saves anything.
+  [[nodiscard]] const Remedy* best(RemedyCost most) const {
+    const auto found = std::ranges::find_if(advice_.remedies, [&](const Remedy& remedy) {
+      return remedy.peak_allocated && remedy.cost <= most && saved_pct(remedy) >= kShown;
+    });
+    return found == advice_.remedies.end() ? nullptr : &*found;
+  }
+
+  [[nodiscard]] std::string answer() const {
+    const auto named = [&](const Remedy& remedy) { return remedy.name + " " + saving(remedy); };
+    const Remedy* any = best(RemedyCost::changes_training);
+    if (any == nullptr) return answer_without_saving();
+    const Remedy* same = best(RemedyCost::slower);
+    if (same == nullptr)
+      return "Nothing lowers the peak without changing results; the most with it: " + named(*any) +
+             ".";
+    const Remedy* free = best(RemedyCost::free);
+    if (free == same)
+      return "The most without changing results or slowing down: " + named(*same) + ".";
+    return fmt::format("The most without changing results: {}; without slowing down: {}.",
+                       named(*same), free == nullptr ? "nothing" : named(*free));
+  }
+
+  // What is allocated may fit into fewer segments.
+  [[nodiscard]] std::string answer_without_saving() const {
+    std::string text = "None of these remedies lowers the peak";
+    const auto less = std::ranges::find_if(advice_.remedies, [&](const Remedy& remedy) {
+      return remedy.cost == RemedyCost::free && reserved_change_pct(remedy) <= -kWorthNaming;
+    });
+    if (less == advice_.remedies.end()) return text + ".";
+    return fmt::format("{} of allocated bytes; {} lowers that of reserved ones to {}.", text,
+                       less->name, format_bytes(less->peak_reserved->bytes));
+  }
+
+  // 0 where nothing is known.
+  [[nodiscard]] double reserved_change_pct(const Remedy& remedy) const {
+    const std::uint64_t before =
+        advice_.completed ? advice_.completed->peak_reserved_bytes : advice_.peak_reserved_bytes;
+    if (!remedy.peak_reserved || before == 0) return 0;
+    const auto after = static_cast<double>(remedy.peak_reserved->bytes);
+    return 100 * (after / static_cast<double>(before) - 1);
+  }
+
+  [[nodiscard]] bool has_table() const {
+    return std::ranges::any_of(advice_.remedies, [](const Remedy& remedy) {
+      return remedy.peak_allocated || remedy.at_least_bytes;
+    });
+  }
+
+  // A row that would say 0.0 % helps nobody.
+  [[nodiscard]] bool is_shown(const Remedy& remedy) const {
+    if (!remedy.peak_allocated || std::abs(saved_pct(remedy)) >= kShown) return true;
+    return std::abs(reserved_change_pct(remedy)) >= kShown;
   }
 
   void tables() {
+    if (!has_table()) return;
     out_ += "\n";
     if (advice_.partial.empty()) {
       line(fmt::format("  {} {:>9} {:>8} {} {:>8} {:>6}", text::left("remedy", kNameColumns),
@@ -129,13 +192,29 @@ class AdviceWriter : private text::AdvicePage {
       line(fmt::format("  {} {:>9}", text::left("remedy", kNameColumns), "at least"));
     }
     for (const RemedyCost cost : kCosts) table(cost);
+    left_out();
+  }
+
+  void left_out() {
+    std::string names;
+    std::size_t count = 0;
+    for (const Remedy& remedy : advice_.remedies) {
+      if (is_shown(remedy)) continue;
+      ++count;
+      names += (names.empty() ? "" : ", ") + remedy.name;
+    }
+    if (count > 0)
+      paragraph(fmt::format("{} left out, which {} 0.0 % here: {}.",
+                            text::counted(count, "remedy is", "remedies are"),
+                            count == 1 ? "saves" : "save", names),
+                2);
   }
 
   void table(RemedyCost cost) {
     bool has_heading = false;
     for (const Remedy& remedy : advice_.remedies) {
       const bool is_known = remedy.peak_allocated || remedy.at_least_bytes;
-      if (remedy.cost != cost || !is_known) continue;
+      if (remedy.cost != cost || !is_known || !is_shown(remedy)) continue;
       if (!has_heading) line(std::string(heading_of(cost, advice_.kind)));
       has_heading = true;
       row(remedy);
@@ -160,7 +239,6 @@ class AdviceWriter : private text::AdvicePage {
   }
 
   void explanations() {
-    bool has_any = false;
     for (const RemedyCost cost : kCosts) {
       std::size_t shown = 0;
       for (const Remedy& remedy : advice_.remedies) {
@@ -170,12 +248,7 @@ class AdviceWriter : private text::AdvicePage {
         if (remedy.cost != cost || !helps || ++shown > kExplained) continue;
         out_ += "\n";
         explain(remedy);
-        has_any = true;
       }
-    }
-    if (!has_any) {
-      out_ += "\n";
-      line("None of these remedies lowers the peak of this run.");
     }
   }
 
@@ -185,13 +258,27 @@ class AdviceWriter : private text::AdvicePage {
     code_of(remedy.how, remedy.how_trainer);
   }
 
+  // Those of one reason together.
   void unpredicted() {
-    bool is_first = true;
+    struct Reason {
+      std::string why;
+      std::string names;
+      std::size_t count = 0;
+    };
+    std::vector<Reason> reasons;
     for (const Remedy& remedy : advice_.remedies) {
       if (remedy.peak_allocated || remedy.at_least_bytes) continue;
-      if (is_first) out_ += "\n";
-      is_first = false;
-      paragraph(fmt::format("{}: {}", remedy.name, remedy.why), 2);
+      auto same = std::ranges::find(reasons, remedy.why, &Reason::why);
+      if (same == reasons.end()) same = reasons.insert(same, {remedy.why, "", 0});
+      same->names += (same->names.empty() ? "" : ", ") + remedy.name;
+      ++same->count;
+    }
+    if (!reasons.empty()) out_ += "\n";
+    constexpr std::size_t kNamed = 5;
+    for (const Reason& reason : reasons) {
+      const std::string names =
+          reason.count <= kNamed ? reason.names : text::counted(reason.count, "remedy", "remedies");
+      paragraph(fmt::format("{}: {}", names, reason.why), 2);
     }
   }
 
@@ -200,6 +287,11 @@ class AdviceWriter : private text::AdvicePage {
     const std::string file = text::quoted(advice_.path);
     if (!advice_.partial.empty()) {
       line("Next: what holds the memory at the peak");
+      line("  gpumemprof report " + file);
+      return;
+    }
+    if (!has_table()) {
+      line("Next: where the memory went");
       line("  gpumemprof report " + file);
       return;
     }

@@ -36,9 +36,9 @@ class FitWriter : private AdvicePage {
   void nothing_fits(const FitPlan& plan, const std::string& limit) {
     std::string text = fmt::format("No set of these remedies keeps the run below {}.", limit);
     if (plan.least)
-      text += fmt::format(" The lowest peak these remedies can reach is {}, with {}.",
-                          format_bytes(plan.least_limit_bytes),
-                          plan.least->names.empty() ? "none of them" : names_of(*plan.least));
+      text += fmt::format(" {} comes nearest: it would fit into {}.",
+                          plan.least->names.empty() ? "The run as it is" : names_of(*plan.least),
+                          format_bytes(plan.least_limit_bytes));
     paragraph(text, 0);
     if (!plan.least) return;
     peaks(*plan.least);

@@ -17,13 +17,16 @@ RemedySpec foreach_off() {
       .name = "foreach_off",
       .title = "update one parameter at a time",
       .cost = RemedyCost::slower,
-      .how = "optimizer = torch.optim.AdamW(model.parameters(), foreach=False)",
+      .how =
+          "for group in optimizer.param_groups:\n"
+          "    group[\"foreach\"] = False",
       .aspect = Aspect::optimizer,
       .needs = {.optimizer_steps = true, .parameters = true},
       .band = 0.01,
       .least = {.keeps_optimizer = false},
       .fit_cost = 3,
       .is_verifiable = true,
+      .obstacle = no_step_temporaries,
       .rewrite = foreach_off_rewrite,
   };
 }

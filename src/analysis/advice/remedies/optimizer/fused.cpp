@@ -16,7 +16,9 @@ RemedySpec fused() {
       .name = "fused",
       .title = "update all parameters in a fused kernel",
       .cost = RemedyCost::free,
-      .how = "optimizer = torch.optim.AdamW(model.parameters(), fused=True)",
+      .how =
+          "# Optimizer: the one that the program uses now, with its settings\n"
+          "optimizer = Optimizer(model.parameters(), fused=True)",
       .how_trainer = "TrainingArguments(optim=\"adamw_torch_fused\")",
       .aspect = Aspect::optimizer,
       .needs = {.optimizer_steps = true, .parameters = true},
@@ -25,6 +27,7 @@ RemedySpec fused() {
       .fit_cost = 0.2,
       .fit_order = 30,
       .is_verifiable = true,
+      .obstacle = no_step_temporaries,
       .rewrite = fused_rewrite,
   };
 }

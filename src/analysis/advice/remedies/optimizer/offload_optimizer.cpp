@@ -33,6 +33,7 @@ RemedySpec offload_optimizer() {
       .is_estimated = true,
       .least = {.keeps_optimizer = false},
       .fit_cost = 25,
+      .fit_order = 34,
       .rewrite = offload_optimizer_rewrite,
       .slowdown = offload_optimizer_slowdown,
   };

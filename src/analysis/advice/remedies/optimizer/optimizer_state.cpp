@@ -1,5 +1,6 @@
 #include "analysis/advice/remedies/optimizer/optimizer_state.h"
 
+#include <algorithm>
 #include <map>
 
 namespace gpumemprof {
@@ -7,6 +8,12 @@ namespace {
 
 bool is_in_step(const RunFacts& facts, std::uint32_t row) {
   return facts.birth(row) != kNoEvent && facts.phase_at(facts.birth(row)) == Phase::optimizer_step;
+}
+
+bool is_step_temporary(const RunFacts& facts, const TimelineRow& row) {
+  const bool is_kept = row.source == MemorySource::optimizer_state ||
+                       row.source == MemorySource::workspace || row.death == kTimelineEnd;
+  return row.origin != TimelineRow::kInserted && !is_kept && is_in_step(facts, row.origin);
 }
 
 // When state is allocated: at the first step, if the recording has it; earlier, if the recording
@@ -34,13 +41,17 @@ void add_states(Rewrite& rewrite, TimelineKey birth, const std::vector<std::uint
 }  // namespace
 
 void drop_step_temporaries(Rewrite& rewrite) {
-  const RunFacts& facts = rewrite.facts;
   for (TimelineRow& row : rewrite.timeline.rows) {
-    if (row.origin == TimelineRow::kInserted) continue;
-    const bool is_kept = row.source == MemorySource::optimizer_state ||
-                         row.source == MemorySource::workspace || row.death == kTimelineEnd;
-    if (!is_kept && is_in_step(facts, row.origin)) row.size_bytes = 0;
+    if (is_step_temporary(rewrite.facts, row)) row.size_bytes = 0;
   }
+}
+
+std::optional<std::string> no_step_temporaries(const AdvisedRun& run) {
+  const std::vector<TimelineRow>& rows = run.recorded().rows;
+  if (std::ranges::any_of(
+          rows, [&](const TimelineRow& row) { return is_step_temporary(run.facts(), row); }))
+    return std::nullopt;
+  return "The optimizer's step allocates nothing beside its state, so there is nothing to save.";
 }
 
 void add_step_temporaries(Rewrite& rewrite, std::uint32_t count) {

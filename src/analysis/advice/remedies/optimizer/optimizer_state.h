@@ -3,8 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <vector>
 
+#include "analysis/advice/advised_run.h"
 #include "analysis/advice/remedies/rewrite.h"
 
 namespace gpumemprof {
@@ -17,6 +20,9 @@ void drop_step_temporaries(Rewrite& rewrite);
 void add_step_temporaries(Rewrite& rewrite, std::uint32_t count);
 // Whether the recorded optimizer has a second moment: then its step takes square roots.
 bool has_second_moment(const RunFacts& facts);
+
+// A sentence if the recorded step allocates nothing beside its state.
+std::optional<std::string> no_step_temporaries(const AdvisedRun& run);
 
 void drop_states(Rewrite& rewrite);
 // Drops the recorded state and allocates these sizes instead, when the recorded state was.

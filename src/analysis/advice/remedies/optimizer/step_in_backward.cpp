@@ -32,8 +32,9 @@ RemedySpec step_in_backward() {
       .title = "update each parameter inside backward, keep no gradients",
       .cost = RemedyCost::slower,
       .how =
+          "# Optimizer: the one that the program uses now, with its settings\n"
           "for p in model.parameters():\n"
-          "    optimizers[p] = torch.optim.AdamW([p], foreach=False)\n"
+          "    optimizers[p] = Optimizer([p], foreach=False)\n"
           "    def step(p):\n"
           "        optimizers[p].step(); optimizers[p].zero_grad()\n"
           "    p.register_post_accumulate_grad_hook(step)",

@@ -20,6 +20,7 @@ RemedySpec autocast_bf16() {
       .is_estimated = true,
       .least = {.step = 0.5},
       .fit_cost = 5,
+      .only_rounds = true,
       .fit_order = 50,
       .is_verifiable = true,
       .obstacle = autocast_obstacle,

@@ -23,6 +23,7 @@ RemedySpec autocast_fp16() {
       .is_estimated = true,
       .least = {.step = 0.5},
       .fit_cost = 6,
+      .only_rounds = true,
       .is_verifiable = true,
       .obstacle = autocast_obstacle,
       .rewrite = [](const AdvisedRun&, const Change&, Rewrite& rewrite) { use_autocast(rewrite); },

@@ -71,13 +71,14 @@ constexpr Format kFormats[] = {
     {"perfetto", ".pftrace", nullptr, nullptr, write_all_of<write_perfetto>,
      "open it at https://ui.perfetto.dev", false, nullptr, write_perfetto, false, true},
     {"csv", ".csv", nullptr, nullptr, write_all_of<write_csv>,
-     "read it with any tool for tables: docs/tables.md names the columns", false, nullptr,
-     write_csv, false, false, true},
+     "read it with any tool for tables: the first line of each file names its columns", false,
+     nullptr, write_csv, false, false, true},
     {"profiler-trace", ".json", looks_like_json, open_with<ChromeTrace>},
     {"jax-profile", ".prof", looks_like_pprof, open_with<JaxProfile>},
 };
 
-// A file may use no more memory than recordings of its size do, unless the user allows it.
+}  // namespace
+
 Result<std::uint64_t> allowed_memory() {
   const char* text = std::getenv("GPUMEMPROF_MAX_MEMORY");
   if (text == nullptr || text[0] == '\0') return std::uint64_t{0};
@@ -87,8 +88,6 @@ Result<std::uint64_t> allowed_memory() {
                "GPUMEMPROF_MAX_MEMORY takes a size such as 8GiB, not '" + std::string(text) + "'",
                "", "try GPUMEMPROF_MAX_MEMORY=8GiB"};
 }
-
-}  // namespace
 
 std::span<const Format> formats() { return kFormats; }
 

@@ -21,6 +21,9 @@ class TabledRun;
 struct ExportOptions;
 struct Overview;
 
+// What any file may need to be opened, as the user allows it; 0: what files of its size do.
+Result<std::uint64_t> allowed_memory();
+
 struct OpenOptions {
   // Called occasionally with the bytes read so far and the total.
   std::function<void(std::uint64_t done, std::uint64_t total)> progress = {};

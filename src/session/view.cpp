@@ -44,20 +44,22 @@ std::string lifetime_json(const LongDevice::Lifetime& found, const TimelineScale
   const auto last = static_cast<std::int64_t>(scale.positions) - 1;
   view::AllocationEnd end;
   std::int64_t end_ns = scale.last_ns;
+  // A part of the run has none where one of its events has none.
+  bool has_times = scale.has_times() && source.times.is_known();
   if (found.death != nullptr) {
     const view::AllocationSource there = found.death->source();
+    has_times = has_times && there.times.is_known();
     const AllocationColumns& rows = there.record.allocations;
     const std::uint32_t freed = rows.free_requested_event[found.death_row.index];
     end.death = there.shown_death(freed);
     end.reusable = there.shown_death(rows.free_completed_event[found.death_row.index]);
-    if (scale.has_times() && freed != kNoEvent) {
+    if (has_times && freed != kNoEvent) {
       end_ns = there.times.of_event(freed);
       end.death_ns = there.times.since_first(end_ns);
     }
   }
-  end.lifetime = scale.has_times()
-                     ? end_ns - source.times.of_event(birth_event)
-                     : std::int64_t{end.death.value_or(static_cast<Position>(last))} - birth;
+  end.lifetime = has_times ? end_ns - source.times.of_event(birth_event)
+                           : std::int64_t{end.death.value_or(static_cast<Position>(last))} - birth;
   return view::allocation_json(source, found.row, &end);
 }
 

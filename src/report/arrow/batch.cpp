@@ -156,17 +156,17 @@ Buffer copied_bits(const void* from, std::span<const std::uint32_t> rows) {
   return buffer;
 }
 
-// Texts are only in tables that stay.
 Buffer copied_data(std::string_view format, const void* from, std::span<const std::uint32_t> rows) {
   if (format == kBool) return copied_bits(from, rows);
   if (format == kInt8) return copied_numbers<std::uint8_t>(from, rows);
-  if (format == kInt16) return copied_numbers<std::uint16_t>(from, rows);
   if (format == kUInt32) return copied_numbers<std::uint32_t>(from, rows);
-  GMP_CHECK(format == kInt64 || format == kUInt64);
+  GMP_CHECK(format == kInt64);
   return copied_numbers<std::uint64_t>(from, rows);
 }
 
 Values copied(std::string_view format, const Values& column, std::span<const std::uint32_t> rows) {
+  if (format == kLargeUtf8)
+    return copied_texts(rows.size(), [&](std::size_t row) { return text_at(column, rows[row]); });
   Values values;
   values.length = rows.size();
   if (column.buffers[0] != nullptr) {

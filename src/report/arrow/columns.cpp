@@ -5,6 +5,7 @@
 #include <functional>
 #include <iterator>
 #include <optional>
+#include <string>
 #include <type_traits>
 #include <vector>
 
@@ -203,8 +204,10 @@ Values bools(const Store& /*store*/, const DeviceRecord* device) {
 }
 
 template <typename Part>
-Values device_numbers(const Store& /*store*/, const DeviceRecord* device) {
-  return same_value(device->device, part_of<Part>(*device).size());
+Values device_names(const Store& store, const DeviceRecord* device) {
+  const std::string name = store.device_name(device->device);
+  return copied_texts(part_of<Part>(*device).size(),
+                      [&](std::size_t /*row*/) { return std::string_view(name); });
 }
 
 template <typename Part>
@@ -213,11 +216,11 @@ Values numbered(const Store& /*store*/, const DeviceRecord* device) {
 }
 
 constexpr std::array kEventColumns = {
-    TableColumn{{"device", kInt16}, device_numbers<EventColumns>},
+    TableColumn{{"device", kLargeUtf8}, device_names<EventColumns>},
     TableColumn{{"event", kUInt32}, numbered<EventColumns>},
     TableColumn{{"action", kInt8, false, Dictionary::actions}, plain<&EventColumns::action>},
-    TableColumn{{"address", kUInt64, kNullable}, event_addresses},
-    TableColumn{{"size_bytes", kUInt64}, plain<&EventColumns::size_bytes>},
+    TableColumn{{"address", kInt64, kNullable}, event_addresses},
+    TableColumn{{"size_bytes", kInt64}, plain<&EventColumns::size_bytes>},
     TableColumn{{"stream", kUInt32}, plain<&EventColumns::stream>},
     TableColumn{{"time_ns", kInt64, kNullable}, with_none<&EventColumns::time_ns, kUnknownTime>},
     TableColumn{{"stack", kUInt32, kNullable}, with_none<&EventColumns::stack, StackId{}>},
@@ -226,17 +229,17 @@ constexpr std::array kEventColumns = {
     TableColumn{{"user_metadata", kUInt32, kNullable, Dictionary::texts},
                 event_or_absent<&EventColumns::user_metadata, StringId{}>},
     TableColumn{{"pool", kUInt32, kNullable}, event_or_absent<&EventColumns::pool, kNoPool>},
-    TableColumn{{"device_free_bytes", kUInt64, kNullable}, device_free_bytes},
+    TableColumn{{"device_free_bytes", kInt64, kNullable}, device_free_bytes},
     TableColumn{{"forward_stack", kUInt32, kNullable},
                 event_or_absent<&EventColumns::forward_stack, StackId{}>},
     TableColumn{{"module", kUInt32, kNullable, Dictionary::texts}, event_modules},
 };
 
 constexpr std::array kAllocationColumns = {
-    TableColumn{{"device", kInt16}, device_numbers<AllocationColumns>},
-    TableColumn{{"address", kUInt64}, plain<&AllocationColumns::address>},
-    TableColumn{{"size_bytes", kUInt64}, plain<&AllocationColumns::size_bytes>},
-    TableColumn{{"requested_bytes", kUInt64}, plain<&AllocationColumns::requested_bytes>},
+    TableColumn{{"device", kLargeUtf8}, device_names<AllocationColumns>},
+    TableColumn{{"address", kInt64}, plain<&AllocationColumns::address>},
+    TableColumn{{"size_bytes", kInt64}, plain<&AllocationColumns::size_bytes>},
+    TableColumn{{"requested_bytes", kInt64}, plain<&AllocationColumns::requested_bytes>},
     TableColumn{{"alloc_event", kUInt32, kNullable},
                 with_none<&AllocationColumns::alloc_event, kNoEvent>},
     TableColumn{{"free_requested_event", kUInt32, kNullable},
@@ -262,10 +265,10 @@ constexpr std::array kAllocationColumns = {
 };
 
 constexpr std::array kSegmentColumns = {
-    TableColumn{{"device", kInt16}, device_numbers<SegmentColumns>},
+    TableColumn{{"device", kLargeUtf8}, device_names<SegmentColumns>},
     TableColumn{{"segment", kUInt32}, numbered<SegmentColumns>},
-    TableColumn{{"address", kUInt64}, plain<&SegmentColumns::address>},
-    TableColumn{{"size_bytes", kUInt64}, plain<&SegmentColumns::size_bytes>},
+    TableColumn{{"address", kInt64}, plain<&SegmentColumns::address>},
+    TableColumn{{"size_bytes", kInt64}, plain<&SegmentColumns::size_bytes>},
     TableColumn{{"birth_event", kUInt32, kNullable},
                 with_none<&SegmentColumns::birth_event, kNoEvent>},
     TableColumn{{"death_event", kUInt32, kNullable},

@@ -25,10 +25,8 @@ struct Field {
 
 inline constexpr const char* kBool = "b";
 inline constexpr const char* kInt8 = "c";
-inline constexpr const char* kInt16 = "s";
 inline constexpr const char* kUInt32 = "I";
 inline constexpr const char* kInt64 = "l";
-inline constexpr const char* kUInt64 = "L";
 inline constexpr const char* kUtf8 = "u";
 inline constexpr const char* kLargeUtf8 = "U";
 inline constexpr const char* kStruct = "+s";

@@ -1,6 +1,7 @@
 #include "report/arrow/values.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <new>
 
 namespace gpumemprof::arrow {
@@ -10,15 +11,6 @@ Buffer zeroed_buffer(std::size_t size_bytes) {
   Buffer buffer(std::calloc(std::max<std::size_t>(size_bytes, 1), 1));
   if (buffer == nullptr) throw std::bad_alloc();
   return buffer;
-}
-
-Values same_value(std::int16_t value, std::size_t length) {
-  Values values;
-  values.length = length;
-  Buffer buffer = zeroed_buffer(length * sizeof(value));
-  if (value != 0) std::fill_n(static_cast<std::int16_t*>(buffer.get()), length, value);
-  values.buffers.push_back(values.own(std::move(buffer)));
-  return values;
 }
 
 Values row_numbers(std::size_t length) {
@@ -51,6 +43,12 @@ Values packed_bools(const Column<std::uint8_t>& column) {
   }
   values.buffers.push_back(values.own(std::move(buffer)));
   return values;
+}
+
+std::string_view text_at(const Values& texts, std::size_t row) {
+  const auto* offsets = static_cast<const std::int64_t*>(texts.buffers[1]);
+  return {static_cast<const char*>(texts.buffers[2]) + offsets[row],
+          static_cast<std::size_t>(offsets[row + 1] - offsets[row])};
 }
 
 }  // namespace gpumemprof::arrow

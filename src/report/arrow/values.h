@@ -37,7 +37,6 @@ struct Values {
   }
 };
 
-Values same_value(std::int16_t value, std::size_t length);
 Values row_numbers(std::size_t length);
 Values all_null(std::size_t length, std::size_t value_size_bytes);
 Values packed_bools(const Column<std::uint8_t>& column);
@@ -114,5 +113,8 @@ Values copied_texts(std::size_t length, TextAt text_at) {
   values.buffers.push_back(values.own(std::move(bytes)));
   return values;
 }
+
+// One of them, where none is null.
+std::string_view text_at(const Values& texts, std::size_t row);
 
 }  // namespace gpumemprof::arrow

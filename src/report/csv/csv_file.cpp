@@ -74,10 +74,7 @@ class CsvFile::Batch {
       case arrow::Dictionary::none:
         break;
     }
-    const auto from = number_at<std::int64_t>(column.values.buffers[1], row);
-    const auto to = number_at<std::int64_t>(column.values.buffers[1], row + 1);
-    return {static_cast<const char*>(column.values.buffers[2]) + from,
-            static_cast<std::size_t>(to - from)};
+    return arrow::text_at(column.values, row);
   }
 
  private:
@@ -98,11 +95,16 @@ Status CsvFile::finish() {
 }
 
 void CsvFile::put_text(std::string_view text) {
-  if (!text.empty() && text.find_first_of("\",\r\n") == std::string_view::npos) {
+  // What a spreadsheet would compute. One apostrophe less is the text in any case.
+  constexpr std::string_view kFormulaStarts = "=+-@\t\r'";
+  const bool is_formula =
+      !text.empty() && kFormulaStarts.find(text.front()) != std::string_view::npos;
+  if (!text.empty() && !is_formula && text.find_first_of("\",\r\n") == std::string_view::npos) {
     buffer_ += text;
     return;
   }
   buffer_ += '"';
+  if (is_formula) buffer_ += '\'';
   for (const char letter : text) {
     if (letter == '"') buffer_ += '"';
     buffer_ += letter;
@@ -128,17 +130,11 @@ void CsvFile::put_row(const Batch& batch, std::size_t row) {
       case 'c':
         put_number(buffer_, int{number_at<std::int8_t>(values, row)});
         break;
-      case 's':
-        put_number(buffer_, number_at<std::int16_t>(values, row));
-        break;
       case 'I':
         put_number(buffer_, number_at<std::uint32_t>(values, row));
         break;
       case 'l':
         put_number(buffer_, number_at<std::int64_t>(values, row));
-        break;
-      case 'L':
-        put_number(buffer_, number_at<std::uint64_t>(values, row));
         break;
       default:
         put_text(batch.text(column, row));

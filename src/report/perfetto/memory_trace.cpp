@@ -1,8 +1,13 @@
 #include "report/perfetto/memory_trace.h"
 
-#include <algorithm>
-#include <optional>
+#include <fmt/format.h>
 
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <set>
+
+#include "analysis/leaks/fill_table.h"
 #include "analysis/peak/live_set.h"
 #include "analysis/tags/tags.h"
 #include "base/printable.h"
@@ -86,10 +91,17 @@ class MemoryTrace::DeviceTrace {
 
   void add(const WalkedPart& part, const std::vector<PhaseSpan>& spans) {
     find_times(part);
+    find_collections_that_freed(part);
     part_ = &part;
     walk_spans(part, spans);
     walk_.pass(part, *this);
     part_ = nullptr;
+  }
+
+  // Whether Python's garbage collector, marked at this time, freed memory of this device.
+  [[nodiscard]] bool freed_in_collection(std::int64_t time_ns) const {
+    const bool is_after_all = time_ns > last_event_ns_;
+    return is_after_all ? ends_with_free_ : collections_that_freed_.contains(time_ns);
   }
 
   // For the walk:
@@ -116,7 +128,7 @@ class MemoryTrace::DeviceTrace {
     }
   }
   void reserved(std::uint32_t event, const LiveMemory& live) {
-    write_counter(DeviceTrack::reserved, event, live.reserved_bytes);
+    if (device_.has_pool) write_counter(DeviceTrack::reserved, event, live.reserved_bytes);
   }
   void passed(std::uint32_t event, const LiveMemory& /*live*/) {
     if (part_->record.events.action[event] != Action::oom) return;
@@ -146,6 +158,23 @@ class MemoryTrace::DeviceTrace {
 
   [[nodiscard]] std::int64_t time_of(std::uint32_t event) const {
     return times_[event - part_->first_event];
+  }
+
+  // A mark follows each collection, so what it freed is right before: as in find_collections().
+  void find_collections_that_freed(const WalkedPart& part) {
+    if (part.events == 0) return;
+    const auto& events = part.record.events;
+    const auto begin = events.time_ns.begin() + static_cast<std::ptrdiff_t>(part.first_event);
+    const auto end = begin + static_cast<std::ptrdiff_t>(part.events);
+    for (const std::int64_t time_ns : collection_times(store_, device_.device)) {
+      if (time_ns <= last_event_ns_ || time_ns > *(end - 1)) continue;
+      const auto after = std::lower_bound(begin, end, time_ns);
+      const std::size_t before = part.first_event + static_cast<std::size_t>(after - begin) - 1;
+      if (after == begin ? ends_with_free_ : events.action[before] != Action::alloc)
+        collections_that_freed_.insert(time_ns);
+    }
+    last_event_ns_ = *(end - 1);
+    ends_with_free_ = events.action[part.first_event + part.events - 1] != Action::alloc;
   }
 
   void write_counter(DeviceTrack which, std::uint32_t event, std::uint64_t value) {
@@ -223,6 +252,9 @@ class MemoryTrace::DeviceTrace {
   const WalkedPart* part_ = nullptr;
   std::vector<std::int64_t> times_;
   std::int64_t last_ns_ = 0;
+  std::set<std::int64_t> collections_that_freed_;  // by the time of their mark
+  std::int64_t last_event_ns_ = std::numeric_limits<std::int64_t>::min();
+  bool ends_with_free_ = false;
   std::uint32_t step_ = 0;
   Phase phase_ = Phase::other;
   bool has_phase_ = false;
@@ -237,8 +269,10 @@ MemoryTrace::MemoryTrace(std::unique_ptr<FileSink> file, const Store& store,
       base_ns_(base_ns),
       pid_(pid_of(store)),
       writer_(std::move(file), store) {
-  const std::string& command = store.facts().process().command;
-  writer_.add_process(kProcessTrack, pid_, command.empty() ? "recorded program" : command);
+  const ProcessFacts& process = store.facts().process();
+  const std::string command = process.command.empty() ? "recorded program" : process.command;
+  const std::string rank = process.rank ? fmt::format("rank {}: ", *process.rank) : std::string();
+  writer_.add_process(kProcessTrack, pid_, rank + command);
 }
 
 MemoryTrace::~MemoryTrace() = default;
@@ -286,6 +320,8 @@ void MemoryTrace::write_annotations() {
       writer_.begin_slice(track, time_ns, printable(store_.text(name)));
     };
     if (annotation.stage == Annotation::Stage::start) {
+      const bool is_collection = store_.text(annotation.name) == kCollection;
+      if (is_collection && !device->second->freed_in_collection(annotation.time_ns)) continue;
       begin(annotation.name);
       names.push_back(annotation.name);
       continue;

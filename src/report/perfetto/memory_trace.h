@@ -22,7 +22,7 @@ namespace gpumemprof {
 
 struct TracedDevice {
   DeviceIndex device = 0;
-  bool has_pool = true;  // else nothing is reserved
+  bool has_pool = true;  // else what is reserved is unknown, and has no counter
   std::vector<LostEvents> lost_events;
 };
 

@@ -40,7 +40,7 @@ class TreeWriter : private text::Page {
     line(bold(fmt::format("{}: {} in {} live {}, by call stack", device_.name,
                           format_bytes(tree_.allocated_bytes), text::counted(tree_.blocks, "block"),
                           text::asked_text(device_))));
-    if (device_.replay.has_history)
+    if (device_.replay.has_history && device_.asked.kind != AskedMoment::Kind::end)
       paragraph(text::when_text(device_.asked_when, device_.events, store_), 2);
     if (tree_.nodes.empty()) return std::move(out_);
     line("");

@@ -30,10 +30,10 @@ class WhatIfWriter : private text::Page {
       paragraph(sentence, 0);
     for (const DeviceWhatIf& device : whatif_.devices) {
       out_ += "\n";
+      winner(device);
       proof(device);
       table(device);
       fragmentation(device.pins.shares);
-      winner(device);
     }
     next_command();
     return std::move(out_);
@@ -87,8 +87,14 @@ class WhatIfWriter : private text::Page {
     out_ += "\n";
     line(fmt::format("  {} {:>8} {:>7} {:>7} {:>5} {:>5} {:>5} {:>8}",
                      text::left("settings", kConfColumns), "reserved", "change", "unused", "retry",
-                     "OOMs", "calls", "least"));
+                     "OOMs", "calls", "fits in"));
     for (const WhatIfRun& run : device.runs) row(device, run);
+    out_ += "\n";
+    paragraph(
+        "Unused: the share that was free when most was reserved. Retry: how often the pool was "
+        "emptied to find room. Calls: to the driver. Fits in: the least memory that the run "
+        "survives on.",
+        2);
     const bool has_oom =
         std::any_of(device.runs.begin(), device.runs.end(),
                     [](const WhatIfRun& run) { return run.result.num_ooms() > 0; });
@@ -161,25 +167,58 @@ class WhatIfWriter : private text::Page {
         2);
   }
 
+  // The setting that reserves least, and the one that survives on least.
   void winner(const DeviceWhatIf& device) {
     if (!device.is_ranked || device.runs.size() < 2) return;
     const WhatIfRun& recorded = device.runs.front();
     const WhatIfRun& best = device.runs[1];
-    out_ += "\n";
-    const std::string name = best.alloc_conf.empty() ? "the defaults" : best.alloc_conf;
-    std::string text = fmt::format("Best: {}.", name);
-    if (best.min_memory_bytes)
-      text = fmt::format("Best: {}, which needs {}", name, format_bytes(*best.min_memory_bytes));
-    if (best.min_memory_bytes && recorded.min_memory_bytes) {
-      text +=
-          fmt::format("; as recorded, the run needs {}.", format_bytes(*recorded.min_memory_bytes));
+    const std::uint64_t before = recorded.result.peak_reserved_bytes;
+    const std::uint64_t bytes = best.result.peak_reserved_bytes;
+    const bool survives = best.result.num_ooms() == 0;
+    const bool helps = survives && (bytes < before || recorded.result.num_ooms() > 0);
+    std::string text;
+    if (!survives) {
+      text = "with every setting the run still runs out of memory.";
+    } else if (helps) {
+      text = fmt::format(
+          "best with {}, which {} {}{}.", setting(best),
+          recorded.result.num_ooms() > 0 ? "does not run out of memory and reserves" : "reserves",
+          format_bytes(bytes), bytes < before ? " instead of " + format_bytes(before) : "");
+    } else {
+      text =
+          fmt::format("no setting reserves less than the recorded one, {}.", format_bytes(before));
     }
-    paragraph(text, 2);
-    if (!best.alloc_conf.empty()) {
+    text += tightest(device, helps ? best : recorded);
+    paragraph(device.name + ": " + text, 0);
+    if (helps && !best.alloc_conf.empty()) {
       line(fmt::format("    export PYTORCH_CUDA_ALLOC_CONF={}", text::quoted(best.alloc_conf)));
-    } else if (!device.recorded_conf.empty()) {
+    } else if (helps && !device.recorded_conf.empty()) {
       line("    unset PYTORCH_CUDA_ALLOC_CONF");
     }
+    out_ += "\n";
+  }
+
+  static std::string setting(const WhatIfRun& run) {
+    return run.alloc_conf.empty() ? "the defaults" : run.alloc_conf;
+  }
+
+  // Under a limit, the pool is emptied before memory runs out: a setting that reserves more may
+  // then survive on less.
+  static std::string tightest(const DeviceWhatIf& device, const WhatIfRun& chosen) {
+    const WhatIfRun* least = &chosen;
+    for (const WhatIfRun& run : device.runs) {
+      if (run.min_memory_bytes &&
+          (!least->min_memory_bytes || *run.min_memory_bytes < *least->min_memory_bytes))
+        least = &run;
+    }
+    if (!least->min_memory_bytes) return "";
+    std::string text;
+    if (chosen.min_memory_bytes)
+      text = fmt::format(" It fits in {}.", format_bytes(*chosen.min_memory_bytes));
+    if (least != &chosen)
+      text += fmt::format(" Where memory is tighter, use {}: it fits in {}.", setting(*least),
+                          format_bytes(*least->min_memory_bytes));
+    return text;
   }
 
   void next_command() {

@@ -55,11 +55,9 @@ Result<DeviceAdvice::Part> DeviceAdvice::open_part() const {
                  "run gpumemprof advise on it"};
   Part part;
   part.recording = std::move(opened).value();
-  const auto& devices = part.recording->store().devices();
-  const auto place =
-      std::ranges::find(devices, device_, [](const auto& record) { return record->device; });
-  GMP_CHECK(place != devices.end());
-  part.index = static_cast<std::size_t>(place - devices.begin());
+  const std::optional<std::size_t> row = part.recording->store().device_row(device_);
+  GMP_CHECK(row);
+  part.index = *row;
   part.times = std::make_unique<EventTimes>(
       part.record().events, part.range() ? part.range()->run_start_ns : kUnknownTime);
   return part;

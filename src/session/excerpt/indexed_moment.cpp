@@ -59,9 +59,9 @@ Result<DeviceOverview> look_at_event(const RunIndex& index, const DeviceOverview
       open_parts(index, index.at_peak().path, {{at_peak.device, range}});
   if (!part) return part.error();
   const Store& store = part.value()->store();
-  const auto place = std::ranges::find(store.devices(), at_peak.device,
-                                       [](const auto& record) { return record->device; });
-  const DeviceRecord& record = **place;
+  const std::optional<std::size_t> place = store.device_row(at_peak.device);
+  GMP_CHECK(place);
+  const DeviceRecord& record = *store.devices()[*place];
   const KnownPart& known = *part.value()->known_part(at_peak.device);
   const std::uint32_t row = known.range.row_of(event);
   DeviceOverview moment;

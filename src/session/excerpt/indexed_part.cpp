@@ -25,8 +25,10 @@ KnownPart known_part(const Excerpt& excerpt, std::uint32_t run_events, std::int6
 }
 
 const DeviceRecord& record_of(const Recording& recording, DeviceIndex device) {
-  return **std::ranges::find(recording.store().devices(), device,
-                             [](const auto& record) { return record->device; });
+  const Store& store = recording.store();
+  const std::optional<std::size_t> row = store.device_row(device);
+  GMP_CHECK(row);
+  return *store.devices()[*row];
 }
 
 // Takes a part out of a stretch, as PartTaker takes one out of the run.

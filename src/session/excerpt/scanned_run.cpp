@@ -144,7 +144,6 @@ Result<ScannedRun> copy_run(const FileInfo& file, const OpenOptions& options,
   written.existing = existing;
   written.appears = FileSink::Appears::when_closed;
   // What the run is becomes known while it is read.
-  written.waits_for_events = true;
   const Result<std::unique_ptr<TraceWriter>> writer =
       TraceWriter::open(output, Origin(), AllocatorSettings(), written);
   if (!writer) return writer.error();

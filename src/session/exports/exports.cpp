@@ -116,8 +116,10 @@ Status write_perfetto(TabledRun& run, const ExportOptions& options, const std::s
   auto file = FileSink::create(path, existing, FileSink::Appears::when_closed);
   if (!file) return file.error();
   MemoryTrace trace(std::move(file).value(), run.store(), about_of(run), base_ns);
-  for (const TabledRun::Device& device : devices.value())
-    trace.add_device({device.device, device.replay.peak_reserved_bytes > 0, device.lost_events});
+  for (const TabledRun::Device& device : devices.value()) {
+    const bool has_pool = run.store().facts().has_pool() && device.replay.peak_reserved_bytes > 0;
+    trace.add_device({device.device, has_pool, device.lost_events});
+  }
   StackProfileSum sum(moments_of(devices.value(), options.at.value_or(AskedMoment())));
   Status shown = run.show([&](const TableWindow& window) {
     add_window(window, sum);

@@ -67,18 +67,17 @@ Result<std::shared_ptr<const Stretch>> Stretch::open(const RunIndex& index, Devi
   if (!recording) return recording.error();
   const Excerpt& excerpt = source.value()->excerpt();
   const Store& store = recording.value()->store();
-  const auto place =
-      std::ranges::find(store.devices(), device, [](const auto& record) { return record->device; });
+  const std::optional<std::size_t> row = store.device_row(device);
+  GMP_CHECK(row);
   const std::shared_ptr<Stretch> stretch(new Stretch());
   const KnownPart* known = recording.value()->known_part(device);
   stretch->numbers_.range = known->range;
   for (const KnownPart::Allocation& old : known->allocations) {
     if (old.event < excerpt.prelude) stretch->numbers_.births.emplace_back(old.event, old.birth);
   }
-  stretch->size_bytes_ = ((*place)->events.size() * kBytesPerEvent) +
+  stretch->size_bytes_ = (store.devices()[*row]->events.size() * kBytesPerEvent) +
                          ((store.stacks().size() + store.strings().size()) * kBytesPerDefinition);
-  stretch->view_ = std::make_unique<DeviceView>(
-      recording.value(), static_cast<std::size_t>(place - store.devices().begin()), run.groups);
+  stretch->view_ = std::make_unique<DeviceView>(recording.value(), *row, run.groups);
   return std::shared_ptr<const Stretch>(stretch);
 }
 

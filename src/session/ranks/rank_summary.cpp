@@ -4,13 +4,20 @@
 #include <new>
 #include <system_error>
 
+#include "base/byte_source.h"
 #include "report/ranks/rank_summary_json.h"
 #include "session/reported_run.h"
+#include "trace/chapters/chapter_folder.h"
 
 namespace gpumemprof {
 namespace {
 
 Result<std::string> summarise(const std::string& recording, bool is_running) {
+  // Most were found in a folder, not named: nothing in it may be waited for.
+  if (!is_folder(recording)) {
+    const Result<std::unique_ptr<FileSource>> file = FileSource::open(recording);
+    if (!file) return file.error();
+  }
   Result<std::unique_ptr<ReportedRun>> run = ReportedRun::open(recording, {}, is_running);
   if (!run) return run.error();
   Result<Overview> overview = run.value()->overview();

@@ -6,13 +6,14 @@
 #include <string_view>
 #include <system_error>
 
-#include "base/byte_source.h"
-
 namespace gpumemprof {
 namespace {
 
 // Most summaries have all that is needed in the first of these.
 constexpr std::size_t kSummaryChunkBytes = std::size_t{64} << 10;
+// Columns of a few million steps.
+constexpr std::size_t kMostSummaryLineBytes = std::size_t{64} << 20;
+constexpr std::string_view kSummaryStart = "{\"format\":\"gpumemprof rank summary\",";
 
 // The columns of a device that are needed, in the order in which they are written.
 constexpr std::string_view kStepColumn = "\"column\":\"step\",\"differences\":[";
@@ -62,7 +63,7 @@ class SummaryLines {
 
   State take(std::string_view line) {
     if (file_.head.empty()) {
-      if (!line.starts_with("{\"format\":\"gpumemprof rank summary\",")) return State::unknown;
+      if (!line.starts_with(kSummaryStart)) return State::unknown;
       file_.head = line;
       file_.devices.resize(count_devices(line));
       return file_.devices.empty() ? State::unknown : State::needs_more;
@@ -89,6 +90,13 @@ class SummaryLines {
     return at_ == file_.devices.size() ? State::complete : State::needs_more;
   }
 
+  // Whether this may be the start of the line that comes next.
+  [[nodiscard]] bool may_go_on_with(std::string_view start) const {
+    return start.size() <= kMostSummaryLineBytes &&
+           (!file_.head.empty() || start.starts_with(kSummaryStart.substr(0, start.size())) ||
+            start.starts_with(kSummaryStart));
+  }
+
   SummaryFile finish() { return std::move(file_); }
 
  private:
@@ -110,31 +118,36 @@ std::optional<SummaryFile> parse_summary(std::string_view text) {
   }
 }
 
-std::optional<SummaryFile> read_summary_file(const std::string& path) {
-  const Result<std::unique_ptr<FileSource>> file = FileSource::open(path);
-  if (!file) return std::nullopt;
+std::optional<SummaryFile> read_summary(ByteSource& source) {
   SummaryLines lines;
   std::string buffer;
-  std::size_t begin = 0;
+  std::size_t begin = 0;     // of the line that comes next
+  std::size_t searched = 0;  // from there to here, no line ends
   while (true) {
-    const std::size_t end = buffer.find('\n', begin);
+    const std::size_t end = buffer.find('\n', searched);
     if (end != std::string::npos) {
       const SummaryLines::State state =
           lines.take(std::string_view(buffer).substr(begin, end - begin));
       if (state == SummaryLines::State::complete) return lines.finish();
       if (state == SummaryLines::State::unknown) return std::nullopt;
-      begin = end + 1;
+      begin = searched = end + 1;
       continue;
     }
     buffer.erase(0, begin);
     begin = 0;
-    const std::size_t kept = buffer.size();
-    buffer.resize(kept + kSummaryChunkBytes);
+    searched = buffer.size();
+    if (!lines.may_go_on_with(buffer)) return std::nullopt;
+    buffer.resize(searched + kSummaryChunkBytes);
     const Result<std::size_t> count =
-        file.value()->read(std::as_writable_bytes(std::span(buffer).subspan(kept)));
+        source.read(std::as_writable_bytes(std::span(buffer).subspan(searched)));
     if (!count || count.value() == 0) return std::nullopt;
-    buffer.resize(kept + count.value());
+    buffer.resize(searched + count.value());
   }
+}
+
+std::optional<SummaryFile> read_summary_file(const std::string& path) {
+  const Result<std::unique_ptr<FileSource>> file = FileSource::open(path);
+  return file ? read_summary(*file.value()) : std::nullopt;
 }
 
 }  // namespace gpumemprof

@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/byte_source.h"
+
 namespace gpumemprof {
 
 struct SummaryOfDevice {
@@ -24,6 +26,8 @@ struct SummaryFile {
 // Only in the exact form in which the summary is written (docs/format.md); none for anything else,
 // which a reader of JSON may still understand. What follows the columns is not read.
 std::optional<SummaryFile> read_summary_file(const std::string& path);
+// Ends early where the source does not begin as a summary does, or a line has no end.
+std::optional<SummaryFile> read_summary(ByteSource& source);
 std::optional<SummaryFile> parse_summary(std::string_view text);
 
 }  // namespace gpumemprof

@@ -42,6 +42,18 @@ TEST_F(CsvTables, cells_are_quoted_where_they_must_be) {
   EXPECT_EQ(text(), "a,b\n\"x,\"\"y\"\"\nz\",-3\n");
 }
 
+TEST_F(CsvTables, text_that_a_spreadsheet_would_compute_has_an_apostrophe_and_numbers_have_none) {
+  CsvFile csv = file();
+  SmallTable table{"t", {"a", "b"}, {}};
+  for (const char* text : {"=1+1", "+1", "-1", "@SUM(1)", "\t=1", "\r=1", "'x", "a=1"})
+    table.rows.push_back({std::string(text), std::int64_t{-3}});
+  csv.add(table);
+  ASSERT_TRUE(csv.finish());
+  EXPECT_EQ(text(),
+            "a,b\n\"'=1+1\",-3\n\"'+1\",-3\n\"'-1\",-3\n\"'@SUM(1)\",-3\n\"'\t=1\",-3\n"
+            "\"'\r=1\",-3\n\"''x\",-3\na=1,-3\n");
+}
+
 TEST_F(CsvTables, the_unknown_is_an_empty_cell_and_an_empty_text_is_not) {
   CsvFile csv = file();
   csv.add(SmallTable{"t", {"a", "b"}, {{Cell(), std::string()}}});

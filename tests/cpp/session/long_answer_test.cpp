@@ -1,5 +1,5 @@
 // What takes long to be answered about a run that is too long for memory: ranges that are read
-// stretch by stretch, and remedies tried on the steps around the peak.
+// stretch by stretch, remedies tried on the steps around the peak, and what outlives its stretch.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -11,7 +11,9 @@
 
 #include "long_run/long_run.h"
 #include "session/excerpt/excerpt.h"
+#include "session/forced_window.h"
 #include "session/view.h"
+#include "trace/writer.h"
 
 namespace gpumemprof {
 namespace {
@@ -123,6 +125,48 @@ TEST_F(LongAnswer, TriesRemediesOnTheStepsAroundThePeak) {
   EXPECT_TRUE(settings["why_not"].is_null()) << settings.dump();
   EXPECT_EQ(settings["part"]["from_event"], range.from);
   EXPECT_EQ(settings["part"]["to_event"], range.to);
+}
+
+// The part of the run in which the allocation is made then has no times.
+TEST(LongAnswerWithoutATime, ShowsWhatOutlivesItsPart) {
+  const std::string path = testing::TempDir() + std::to_string(getpid()) + ".without_a_time.gmp";
+  TraceOptions options;
+  options.existing = FileSink::Existing::replace;
+  Origin origin;
+  origin.has_start = origin.has_traces = true;
+  const auto writer = TraceWriter::open(path, origin, AllocatorSettings(), options);
+  ASSERT_TRUE(writer);
+  constexpr std::uint32_t kEvents = 6'001;
+  constexpr Action kActions[] = {Action::free_completed, Action::alloc, Action::free_requested};
+  for (std::uint32_t row = 0; row < kEvents; ++row) {
+    Event event;
+    event.action = row == 0 ? Action::alloc : kActions[row % 3];
+    event.address = row == 0 ? 512 : 1024;
+    event.size_bytes = 512;
+    event.time_ns = row == 10 ? kUnknownTime : std::int64_t{row} * 1000;
+    EventColumns events;
+    events.push_back(event);
+    writer.value()->add_events(0, std::move(events));
+    if (row % 1000 != 999) continue;
+    // A part may begin where a recorder wrote its sample.
+    DeviceSample sample;
+    sample.before_event = row + 1;
+    writer.value()->add_sample(sample);
+    (void)writer.value()->flush();
+  }
+  ASSERT_TRUE(writer.value()->close("exit 0"));
+
+  const ForcedWindow forced(1'000);
+  Result<ViewedRun> run = open_viewed_run(path);
+  ASSERT_TRUE(run) << run.error().sentence();
+  ASSERT_NE(run.value().indexed, nullptr);
+  const View view({std::move(run).value()});
+  ASSERT_TRUE(view.scale(kOnlyDevice).has_times());
+  ASSERT_GT(view.indexed(kOnlyDevice)->at(kEvents).value()->first_event(), 10U);
+  const Result<std::string> answer = view.answer(AllocationQuestion{kOnlyDevice, 1});
+  ASSERT_TRUE(answer) << answer.error().sentence();
+  EXPECT_EQ(Json::parse(answer.value())["lifetime"], kEvents - 1);
+  std::filesystem::remove(path);
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include <set>
 
 #include "long_run/long_run.h"
+#include "session/forced_window.h"
 #include "session/view.h"
 
 namespace gpumemprof {
@@ -23,17 +24,6 @@ using Json = nlohmann::json;
 using namespace view;
 
 constexpr DeviceName kFirst{0, 0};
-
-// Windows and stretches of this many events.
-class ForcedWindow {
- public:
-  explicit ForcedWindow(std::uint32_t events) {
-    ::setenv("GPUMEMPROF_WINDOW_EVENTS", std::to_string(events).c_str(), 1);
-  }
-  ForcedWindow(const ForcedWindow&) = delete;
-  ForcedWindow& operator=(const ForcedWindow&) = delete;
-  ~ForcedWindow() { ::unsetenv("GPUMEMPROF_WINDOW_EVENTS"); }
-};
 
 constexpr const char* kTrainingRun = "training";
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <random>
 #include <string>
@@ -37,6 +38,7 @@ struct Workload {
   std::uint64_t device_bytes = std::uint64_t{8} << 30;
   int operations = 6'000;
   std::uint32_t seed = 1;
+  int flush_every = 0;  // operations; 0: whenever the recorder does
 };
 
 inline capture::StartOptions options_of(const std::string& path, std::uint64_t keep_bytes) {
@@ -80,6 +82,8 @@ inline Truth record(const Workload& run, const std::vector<capture::StartOptions
   for (int operation = 0; operation < run.operations; ++operation) {
     if (operation % 200 == 0)
       capture::mark_phase(PhaseMark::Kind::step_start, static_cast<std::uint32_t>(operation / 200));
+    if (run.flush_every > 0 && operation % run.flush_every == 0)
+      std::ranges::for_each(numbers, capture::flush_recording);
     if (random() % 1'000 == 0) device.value()->empty_cache();
     if (random() % 100 < 52) {
       const std::uint64_t most = std::uint64_t{1} << (9 + random() % 18);

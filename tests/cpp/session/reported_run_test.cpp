@@ -185,5 +185,20 @@ TEST_F(LongFile, IsCopiedWhileItIsRead) {
       HasSubstr("the disk is full"));
 }
 
+TEST(CopiedRun, HasAFileWithoutAnEventToo) {
+  TraceOptions written;
+  written.existing = FileSink::Existing::replace;
+  const std::string path = temporary("empty.gmp");
+  const auto writer = TraceWriter::open(path, Origin(), AllocatorSettings(), written);
+  ASSERT_TRUE(writer);
+  ASSERT_TRUE(writer.value()->close("exit 0"));
+
+  const std::string copy = temporary("copy_of_empty.gmp");
+  EXPECT_TRUE(copy_run(look_at_file(path).value(), {}, copy, FileSink::Existing::replace));
+  EXPECT_TRUE(Recording::open(copy));
+  std::filesystem::remove(path);
+  std::filesystem::remove(copy);
+}
+
 }  // namespace
 }  // namespace gpumemprof

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <span>
 #include <string>
 
 namespace gpumemprof {
@@ -65,6 +67,43 @@ TEST(SummaryFile, anything_else_is_left_to_a_reader_of_json) {
   EXPECT_FALSE(parse_summary(with_head(of_device(1, "1", "1"))));
   EXPECT_FALSE(parse_summary("{}\n"));
   EXPECT_FALSE(read_summary_file("/nowhere/at/all"));
+}
+
+// The text, and then the same letter without end.
+class EndlessSource final : public ByteSource {
+ public:
+  explicit EndlessSource(std::string start) : start_(std::move(start)) {}
+  Result<std::size_t> read(std::span<std::byte> out) override {
+    std::ranges::fill(out, std::byte{'1'});
+    const std::size_t left = start_.size() - std::min(start_.size(), delivered_);
+    std::ranges::copy(std::as_bytes(std::span(start_)).last(left).first(std::min(left, out.size())),
+                      out.begin());
+    delivered_ += out.size();
+    return out.size();
+  }
+  [[nodiscard]] std::size_t delivered() const { return delivered_; }
+
+ private:
+  std::string start_;
+  std::size_t delivered_ = 0;
+};
+
+TEST(SummaryFile, that_does_not_begin_as_a_summary_is_not_searched_for_a_line_end) {
+  for (const char* start : {"", "{", R"({"format":"gpumemprof rank summari)"}) {
+    EndlessSource source(start);
+    EXPECT_FALSE(read_summary(source));
+    EXPECT_LE(source.delivered(), std::size_t{64} << 10) << start;
+  }
+}
+
+TEST(SummaryFile, with_a_line_without_end_is_given_up) {
+  const std::string head = with_head("");
+  for (const std::string& start :
+       {head.substr(0, head.size() - 1), head, with_head(held_line(0))}) {
+    EndlessSource source(start);
+    EXPECT_FALSE(read_summary(source));
+    EXPECT_LE(source.delivered(), std::size_t{65} << 20);
+  }
 }
 
 }  // namespace

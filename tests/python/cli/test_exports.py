@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +33,7 @@ def write(command: Command, source: Path, out: Path, *flags: str) -> None:
     done = command("convert", source, out, *flags)
     assert done.returncode == 0, done.stderr
     assert f"Written to {out}" in done.stdout
+    assert "docs/" not in done.stdout  # which a wheel does not install
 
 
 @pytest.fixture
@@ -224,6 +228,16 @@ def test_a_recording_without_events_has_tables_without_rows(
     assert "it has no events with times" in done.stderr
 
 
+def test_a_trace_of_cpu_tensors_has_no_counter_of_what_is_reserved(
+    command: Command, source: Path, tmp_path: Path
+) -> None:
+    for recording, is_there in ((source, False), (snapshot_path("mlp_b64_fp32_adam"), True)):
+        write(command, recording, tmp_path / recording.stem, "--to", "perfetto")
+        trace = (tmp_path / recording.stem).read_bytes()
+        assert b":0 allocated" in trace
+        assert (b":0 reserved" in trace) == is_there
+
+
 def test_a_clock_of_a_later_run_is_refused(command: Command, source: Path, tmp_path: Path) -> None:
     other = tmp_path / "later.json"
     other.write_text('{"baseTimeNanoseconds": 4000000000000000000, "traceEvents": []}')
@@ -266,3 +280,28 @@ def test_an_existing_folder_stays(command: Command, source: Path, tmp_path: Path
         assert [path.name for path in out.iterdir()] == ["mine"]
         write(command, source, out, "--to", suffix, "-f")
         assert (out / f"sources.{suffix}").exists()
+
+
+@pytest.mark.parametrize("freed", [False, True])
+def test_perfetto_names_the_rank_and_shows_collections_that_freed_memory(
+    command: Command, tmp_path: Path, freed: bool
+) -> None:
+    program = """
+import gc, sys, torch, gpumemprof
+class Holder:
+    def __init__(self, value):
+        self.itself, self.value = self, value
+gc.disable()
+with gpumemprof.record("run.gmp"):
+    kept = torch.ones(9)
+    for _ in range(3):
+        Holder(torch.ones(99) if sys.argv[1] == "True" else None)
+        gc.collect()
+"""
+    words = [sys.executable, "-c", program, str(freed)]
+    rank = {"RANK": "3", "WORLD_SIZE": "8"}
+    subprocess.run(words, cwd=tmp_path, env={**os.environ, **rank}, check=True)
+    write(command, tmp_path / "run.gmp", tmp_path / "trace", "--to", "perfetto")
+    trace = (tmp_path / "trace").read_bytes()
+    assert b"rank 3: " in trace
+    assert (b"garbage collection" in trace) == freed

@@ -146,16 +146,15 @@ def test_a_whole_file_is_not_cut(oom_run, recwarn):
 
 
 @pytest.fixture
-def endless(tmp_path):
+def endless():
     """A pipe that delivers opcodes until nobody reads any more, and Ctrl-C while it is read."""
-    path = tmp_path / "pipe"
-    os.mkfifo(path)
+    read_end, write_end = os.pipe()
     limit_bytes = 1 << 30
 
     def write() -> None:
         chunk = b"N0" * (1 << 19)
         try:
-            with path.open("wb") as pipe:
+            with os.fdopen(write_end, "wb") as pipe:
                 pipe.write(b"\x80\x04")
                 for sent in range(0, limit_bytes, len(chunk)):
                     pipe.write(chunk)
@@ -168,7 +167,8 @@ def endless(tmp_path):
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     writer = threading.Thread(target=write)
     writer.start()
-    yield path
+    yield f"/dev/fd/{read_end}"
+    os.close(read_end)
     writer.join()
     signal.signal(signal.SIGINT, before)
 

@@ -80,8 +80,16 @@ def test_a_simulated_run_is_a_recording(tmp_path: Path) -> None:
 def test_the_search_ranks_at_least_a_dozen_settings() -> None:
     runs = load("mlp_b64_fp32_adam").replay(search=True)["devices"][0]["runs"]
     assert len(runs) > 12
-    least = [run["min_memory_bytes"] for run in runs[1:]]
-    assert least[0] == min(least)
+    reserved = [run["peak_reserved_bytes"] for run in runs[1:]]
+    assert reserved == sorted(reserved)
+
+
+@pytest.mark.parametrize("name", ["mlp_b64_fp32_adam", "gpt2_b4_fp32_adamw"])
+def test_what_was_unused_is_what_was_free_when_most_was_reserved(name: str) -> None:
+    device = load(name).replay("")["devices"][0]
+    recorded = device["runs"][0]
+    free = device["fragmentation_at_peak_reserved"]["free_bytes"]
+    assert free / recorded["peak_reserved_bytes"] == pytest.approx(recorded["fragmentation"])
 
 
 @pytest.mark.parametrize(

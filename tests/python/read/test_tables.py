@@ -33,6 +33,15 @@ def test_reads_the_same_rows_with_every_library(table, recording):
     assert [dict(zip(found.columns, row)) for row in found.fetchall()] == plain
 
 
+def test_bytes_are_signed_and_devices_have_names(recording):
+    for table in TABLES[:3]:
+        rows = pa.table(getattr(recording, table))
+        assert set(rows["device"].to_pylist()) <= {device.device for device in recording.devices}
+        for name in rows.column_names:
+            if name.endswith("_bytes") or name == "address":
+                assert rows.schema.field(name).type == pa.int64(), name
+
+
 def test_tables_account_for_the_peak(recording):
     (device,) = recording.devices
     peak = device.peak.event_index

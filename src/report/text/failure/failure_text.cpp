@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
+#include <optional>
+#include <string_view>
 
 #include "analysis/code/user_frame.h"
 #include "base/bytes.h"
@@ -19,6 +22,17 @@ constexpr std::size_t kSourcesShown = 5;
 constexpr std::size_t kLinesShown = 5;
 constexpr std::size_t kGrownShown = 3;
 constexpr std::size_t kIndent = 2;
+
+// Of "DefaultCPUAllocator: can't allocate memory: you tried to allocate 4096 bytes."
+std::optional<std::uint64_t> wanted_bytes(std::string_view error) {
+  constexpr std::string_view kBefore = "you tried to allocate ";
+  const std::size_t at = error.find(kBefore);
+  if (at == std::string_view::npos) return std::nullopt;
+  const std::string_view rest = error.substr(at + kBefore.size());
+  std::uint64_t bytes = 0;
+  const auto [end, mistake] = std::from_chars(rest.data(), rest.data() + rest.size(), bytes);
+  return mistake == std::errc() ? std::optional(bytes) : std::nullopt;
+}
 
 class FailurePage {
  public:
@@ -74,6 +88,8 @@ class FailurePage {
 
   // The driver or a library could not allocate: what the pool keeps is not available to them.
   void foreign_cause() {
+    const std::optional<std::uint64_t> wanted = wanted_bytes(error_);
+    if (wanted && !store_.facts().has_pool()) return host_cause(*wanted);
     const FreeMemory& memory = failure_.memory;
     out_ += wrapped(fmt::format("{}: memory outside PyTorch's allocator ran out: {}", subject(),
                                 printable(error_)),
@@ -98,6 +114,17 @@ class FailurePage {
                       "torch.cuda.empty_cache() returns it.",
                       format_bytes(memory.whole_segment_bytes)));
     }
+  }
+
+  // PyTorch's allocator of CPU memory asks the system for each tensor and keeps nothing.
+  void host_cause(std::uint64_t wanted) {
+    std::string text = fmt::format("{}: out of memory: the system refused a request of {}",
+                                   subject(), format_bytes(wanted));
+    if (const auto total = store_.facts().process().host_total_bytes)
+      text += fmt::format("; this machine has {}", format_bytes(*total));
+    out_ += wrapped(text + ".", width_, kIndent) + "\n";
+    paragraph(fmt::format("At the last recorded event tensors held {}.",
+                          format_bytes(failure_.memory.allocated_bytes)));
   }
 
   void moment() {

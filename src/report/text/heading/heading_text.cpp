@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/bytes.h"
 #include "base/printable.h"
 #include "event/foreign/foreign_file.h"
@@ -14,6 +16,9 @@ namespace gpumemprof::text {
 namespace {
 
 constexpr int kMostDevices = 64;
+// What reasons for the end of a recording begin with: "exception: ValueError", "signal SIGTERM".
+constexpr std::string_view kEndedByException = "exception: ";
+constexpr std::string_view kEndedBySignal = "signal ";
 
 class HeadingWriter : private Page {
  public:
@@ -26,6 +31,7 @@ class HeadingWriter : private Page {
         fmt::format("{}: {}, {}", name, recording_kind(store_.origin().kind), what_is_counted()),
         0);
     if (store_.origin().kind == kPredictedRun) prediction();
+    how_it_ended();
     for (const std::string& sentence : missing_sentences(overview_.completeness))
       paragraph(sentence, 0);
     if (store_.origin().cut) incomplete(*store_.origin().cut);
@@ -36,6 +42,24 @@ class HeadingWriter : private Page {
   }
 
  private:
+  // Nothing of a program that ended by itself.
+  void how_it_ended() {
+    const Completeness& found = overview_.completeness;
+    if (!found.is_recording || !found.is_closed) return;
+    const std::string_view reason = found.reason;
+    if (reason.starts_with(kEndedByException)) {
+      const std::string& place = store_.facts().process().failure_place;
+      paragraph(fmt::format("It ended by an exception: {}{}{}.",
+                            printable(reason.substr(kEndedByException.size())),
+                            place.empty() ? "" : ", raised at ", printable(place)),
+                0);
+    } else if (reason.starts_with(kEndedBySignal)) {
+      paragraph(fmt::format("The program was killed by {}.",
+                            printable(reason.substr(kEndedBySignal.size()))),
+                0);
+    }
+  }
+
   void incomplete(const CutPoint& cut) {
     if (!store_.origin().chapters.empty()) {
       paragraph(fmt::format("The recording is incomplete: {}. The figures cover the rest of it.",
@@ -71,8 +95,13 @@ class HeadingWriter : private Page {
 
   // Allocations and frees, as people count them: a free alone makes two events.
   [[nodiscard]] std::string what_is_counted() const {
-    if (overview_.allocations + overview_.frees == 0)
-      return overview_.events == 0 ? "no history" : counted(overview_.events, "event");
+    if (overview_.events == 0) {
+      const bool is_known = std::ranges::any_of(
+          overview_.devices,
+          [](const DeviceOverview& device) { return device.replay.has_history; });
+      return is_known ? "no event" : "no history";
+    }
+    if (overview_.allocations + overview_.frees == 0) return counted(overview_.events, "event");
     return fmt::format("{}, {}", counted(overview_.allocations, "allocation"),
                        counted(overview_.frees, "free"));
   }

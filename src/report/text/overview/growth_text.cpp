@@ -26,6 +26,26 @@ std::string whence(const Growth& growth, const Store& store) {
                      most.is_backward ? "the backward of " : "", place(store, most.frame));
 }
 
+// The figures of `leaks`, which lists the same lines: two ways of counting would differ a little.
+Growth as_leaks_say(const Growth& found, const DeviceLeaks& leaks, const Store& store) {
+  Growth growth = found;
+  growth.bytes_per_step = leaks.bytes_per_step;
+  growth.last_step = leaks.last_step;
+  growth.line = leaks.line;
+  growth.since_step = leaks.last_step;
+  growth.grown_bytes = 0;
+  growth.lines.clear();
+  for (const LeakSite& leak : leaks.leaks) {
+    growth.since_step = std::min(growth.since_step, leak.first_step);
+    growth.grown_bytes += leak.bytes;
+    GrowingLine& line = growth.lines.emplace_back();
+    if (!leak.stack.is_none()) line.frame = store.stacks().frame(leak.stack);
+    line.is_backward = leak.is_backward;
+    line.grown_bytes = leak.bytes;
+  }
+  return growth;
+}
+
 // With a capital letter.
 std::string sentence_of(std::string text) {
   text.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(text.front())));
@@ -53,7 +73,7 @@ std::string growth_verdict(const Growth& growth, const std::optional<DeviceLeaks
     case LeakVerdict::warm_up:
       return {};
     case LeakVerdict::leak:
-      if (growth.is_growing) return growth_sentence(growth, store);
+      if (growth.is_growing) return growth_sentence(as_leaks_say(growth, *leaks, store), store);
       break;
     case LeakVerdict::fragmentation:
     case LeakVerdict::outside_pool:

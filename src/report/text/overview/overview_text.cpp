@@ -37,6 +37,11 @@ class OverviewWriter : private text::Page {
     heading();
     for (const DeviceOverview& device : overview_.devices) {
       out_ += "\n";
+      if (is_idle(device)) {
+        line(device.name + ": no allocation or free was recorded.");
+        exactness(device);
+        continue;
+      }
       if (!device.replay.has_history) {
         end_only(device);
       } else {
@@ -57,6 +62,12 @@ class OverviewWriter : private text::Page {
   }
 
  private:
+  // Only its marks are known, such as steps of the optimizer: what it held, nobody recorded.
+  static bool is_idle(const DeviceOverview& device) {
+    return device.replay.has_history && device.events == 0 &&
+           device.replay.peak.allocated_bytes == 0 && device.replay.peak_reserved_bytes == 0;
+  }
+
   std::string bold(const std::string& text) const {
     return style_.has_color ? "\033[1m" + text + "\033[0m" : text;
   }
@@ -78,6 +89,7 @@ class OverviewWriter : private text::Page {
     const DeviceReplay& replay = device.replay;
     if (replay.counters.ooms > 0) out_of_memory(device);
     line(bold(text::peak_headline(device, has_pool())));
+    late_start(device);
     paragraph(moment(device.peak_when, device.events), 2);
     if (const std::string sentence = text::source_sentence(device, store_); !sentence.empty())
       paragraph(sentence, 2);
@@ -85,6 +97,29 @@ class OverviewWriter : private text::Page {
         !sentence.empty())
       paragraph(sentence, 2);
     exactness(device);
+  }
+
+  // CPU tensors that are older than the recording are not known; a model with gradients has
+  // parameters.
+  void late_start(const DeviceOverview& device) {
+    const auto most = [&](MemorySource source) {
+      return device.sources.figures[static_cast<std::size_t>(source)].bytes_max;
+    };
+    if (has_pool() || most(MemorySource::gradients) == 0) return;
+    if (most(MemorySource::parameters) > 0) return;
+    if (device.sources.has_labels) {
+      paragraph(
+          "The model is older than the recording, and CPU tensors from before it are not known: "
+          "its parameters are missing here, and the true peak is higher. Begin to record before "
+          "the model is made.",
+          2);
+    } else if (device.sources.has_stacks) {  // without labels, sources are inferred
+      paragraph(
+          "There are gradients, but no parameters: the model seems to be older than the recording, "
+          "and CPU tensors from before it are not known. The true peak is then higher. Begin to "
+          "record before the model is made.",
+          2);
+    }
   }
 
   void leaks(const DeviceOverview& device) {
@@ -252,6 +287,14 @@ class OverviewWriter : private text::Page {
     });
   }
 
+  // What a model or a pool takes can be changed.
+  [[nodiscard]] bool has_remedies(const DeviceSources& sources) const {
+    return store_.facts().has_pool() ||
+           std::ranges::any_of(sources.phases, [](const PhaseFigures& phase) {
+             return phase.phase == Phase::forward || phase.phase == Phase::backward;
+           });
+  }
+
   // The command that helps in this situation.
   void next_command() {
     const auto& devices = overview_.devices;
@@ -269,7 +312,7 @@ class OverviewWriter : private text::Page {
       next("a lower bound of the peak with each remedy", "gpumemprof advise " + file);
     } else if (asked_peak && std::ranges::any_of(devices, holds_at_end)) {
       next("what is still live at the end", command + " --at end");
-    } else if (asked_peak && !is_demo && devices[0].replay.peak.allocated_bytes > 0) {
+    } else if (asked_peak && !is_demo && has_remedies(devices[0].sources)) {
       next("what each remedy would save", "gpumemprof advise " + file);
     } else {
       next("every stack and figure, for a script", command + " --json");

@@ -6,6 +6,7 @@
 
 #include "analysis/modules/modules.h"
 #include "base/bytes.h"
+#include "base/printable.h"
 #include "report/text/modules_text.h"
 #include "report/text/text_format.h"
 
@@ -190,7 +191,12 @@ class SourceTable {
 std::string module_in_sentence(const ModuleNode& node, const Store& store) {
   const std::string name = module_name(node, store);
   const bool is_number = !name.empty() && name[0] >= '0' && name[0] <= '9';
-  return is_number ? "module " + name : name;
+  if (!is_number) return name;
+  const auto is_root = [](const ModuleLabel& module) { return module.is_root; };
+  const auto& modules = store.modules();
+  if (std::ranges::count_if(modules, is_root) != 1) return "module " + name;
+  const ModuleLabel& root = *std::ranges::find_if(modules, is_root);
+  return printable(store.text(root.class_name)) + "." + name;
 }
 
 std::string_view verb_of_share(bool is_most, bool is_plural) {

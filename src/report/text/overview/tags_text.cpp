@@ -10,6 +10,7 @@
 namespace gpumemprof::text {
 namespace {
 
+constexpr std::size_t kLeastSource = 15;  // columns
 constexpr std::size_t kNamesShown = 5;
 
 class TagPage : private Page {
@@ -53,12 +54,17 @@ class TagPage : private Page {
     line(fmt::format("  Largest named tensors {}: {} in {}", moment_,
                      format_bytes(report_.named_bytes), counted(report_.named_blocks, "block")));
     const std::size_t shown = std::min({style_.top, kNamesShown, report_.largest.size()});
+    const auto source_of = [](const NamedTensor& tensor) {
+      return std::string(memory_source_info(tensor.source).display_name) +
+             (tensor.is_measured ? "" : " (inferred)");
+    };
+    std::size_t width = kLeastSource;
+    for (std::size_t index = 0; index < shown; ++index)
+      width = std::max(width, source_of(report_.largest[index]).size());
     for (std::size_t index = 0; index < shown; ++index) {
       const NamedTensor& tensor = report_.largest[index];
-      const std::string source = std::string(memory_source_info(tensor.source).display_name) +
-                                 (tensor.is_measured ? "" : " (inferred)");
       const std::string figures =
-          fmt::format("  {:>9}  {:<17}", format_bytes(tensor.bytes), source);
+          fmt::format("  {:>9}  {:<{}}  ", format_bytes(tensor.bytes), source_of(tensor), width);
       line(figures + shortened(std::string(store_.text(tensor.name)),
                                style_.width - std::min(style_.width, figures.size())));
     }

@@ -10,7 +10,9 @@ from contextlib import contextmanager
 
 from gpumemprof import _core
 from gpumemprof._data import demo_path, viewer_path
+from gpumemprof.errors import EnvironmentProblem
 from gpumemprof.ranks.folders import are_ranks_among
+from gpumemprof.same_name import check_name
 
 _ENVIRONMENT_CODE = 4
 
@@ -62,6 +64,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit code: 0 success, 1 limit exceeded, 2 usage, 3 bad input, 4 environment, 70 bug.
     """
     given = sys.argv[1:] if arguments is None else list(arguments)
+    if given[:1] == ["help"] and len(given) > 1:
+        given = [given[1], "--help"]
+    try:
+        check_name()
+    except EnvironmentProblem as problem:
+        print(f"gpumemprof: {problem}", file=sys.stderr)
+        return _ENVIRONMENT_CODE
     if given and given[0] == "run":
         from gpumemprof.recorder import run
 
@@ -84,6 +93,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from gpumemprof.ranks import command as ranks
 
         return _printing(ranks.main, given[1:])
+    if given and given[0] == "compare" and are_ranks_among(given[1:]):
+        from gpumemprof.ranks import compare_command
+
+        recordings = compare_command.as_recordings(given[1:])
+        if recordings is None:
+            return _printing(compare_command.main, given[1:])
+        given = ["compare", *recordings]
     if given and given[0] == "export":
         from gpumemprof.export import command as export
 

@@ -53,6 +53,11 @@ class CommandParser(argparse.ArgumentParser):
             message = f"{match['flag'].rpartition('/')[2]} takes no value, but has {match['value']}"
         raise self.mistake(message)
 
+    def may_take_value(self, flag: str) -> bool:
+        """Whether the next word may belong to it; so with unknown flags."""
+        action = self._option_string_actions.get(flag)
+        return action is None or action.nargs != 0
+
     def mistake(self, message: str) -> UsageError:
         """A mistake in the command line, with a hint where to read on."""
         return UsageError(message, "usage", "", f"see {self.prog} --help")

@@ -31,4 +31,5 @@ def print_line(text: str) -> None:
     if sys.stderr is not None:  # print() would use standard output instead
         with contextlib.suppress(OSError, ValueError, AttributeError):
             shown = "\n".join(printable(line) for line in text.split("\n"))
-            print(shown, file=sys.stderr, flush=True)
+            sys.stderr.write(f"{shown}\n")  # at once: other processes may print too
+            sys.stderr.flush()

@@ -1,6 +1,7 @@
 #include "cli/cli.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <exception>
 #include <map>
 #include <memory>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "cli/help.h"
 #include "cli/python_verbs.h"
 #include "cli/terminal.h"
 #include "cli/usage.h"
@@ -27,37 +29,40 @@ int explain(const CLI::App& app, const CLI::ParseError& mistake) {
   return 0;
 }
 
-// The command line with a renamed verb under the name that it has today.
+// The command line with a renamed verb under the name that it has today, and with what other
+// commands have as words, "help leaks" and "version", as flags.
 std::vector<const char*> renamed(int argc, const char* const* argv) {
   std::vector<const char*> words(argv, argv + argc);
+  const std::string_view first = argc > 1 ? argv[1] : "";
+  if (first == "version") words[1] = "--version";
+  if (first == "help") {
+    words.erase(words.begin() + 1);
+    words.resize(std::min<std::size_t>(words.size(), 2));
+    words.push_back("--help");
+  }
   if (words.size() > 1) words[1] = current_verb_name(words[1]).data();
   return words;
 }
 
 int dispatch(int argc, const char* const* argv, const Environment& environment) {
   CLI::App app{"gpumemprof: where every byte of GPU memory goes in a PyTorch run", "gpumemprof"};
-  app.set_version_flag("--version", GPUMEMPROF_VERSION, "Print the version and exit");
+  app.set_version_flag("-V,--version", GPUMEMPROF_VERSION, "Print the version and exit");
   app.require_subcommand(1);
-  app.footer("Start with: gpumemprof demo");
+  app.formatter(std::make_shared<HelpFormatter>());  // before the verbs, which take it over
   std::map<std::string, VerbAction> actions;
-  app.get_formatter()->label("Positionals", "Arguments");
-  for (const Verb& verb : verbs()) {
-    actions[verb.name] = verb.prepare(*app.add_subcommand(verb.name, verb.help)->group("Commands"));
-  }
-  // Names of verbs are short: with a narrow column their help fits a terminal of 80 columns.
-  const auto narrow = std::make_shared<CLI::Formatter>();
-  narrow->column_width(14);
-  narrow->label("SUBCOMMAND", "COMMAND");
-  app.formatter(narrow);
+  for (const Verb& verb : verbs())
+    actions[verb.name] = verb.prepare(*app.add_subcommand(verb.name, verb.help));
+  app.footer("Start with: gpumemprof demo");
   if (argc <= 1) {
     print_out(app.help());
     return exit_code(ErrorCode::usage);
   }
   const std::vector<const char*> words = renamed(argc, argv);
-  if (std::string_view(words[1]) != argv[1]) {
+  if (current_verb_name(argv[1]) != argv[1]) {
     app.get_subcommand(words[1])->footer(std::string(argv[1]) + " is now called " + words[1] +
                                          "; the old name still works in this version.");
   }
+  argc = static_cast<int>(words.size());
   argv = words.data();
   if (const std::optional<Error> mistake = unknown_verb(app, argc, argv)) return fail(*mistake);
   if (!environment.is_in_package) {

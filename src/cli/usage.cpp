@@ -67,15 +67,6 @@ std::optional<std::string> nearest(std::string_view word, const std::vector<std:
   return *std::ranges::find_if(names, begins_so);
 }
 
-// `hint` is for words that resemble none of the names.
-Error unknown(const std::string& what, const std::string& word,
-              const std::vector<std::string>& names, const std::string& hint) {
-  const std::string message = "unknown " + what + " '" + word + "'";
-  if (const auto name = nearest(word, names))
-    return usage(message + ", did you mean '" + *name + "'?", "");
-  return usage(message, hint);
-}
-
 std::vector<std::string> flag_names(const CLI::App& verb) {
   std::vector<std::string> names;
   for (const CLI::Option* option : verb.get_options()) {
@@ -112,7 +103,7 @@ std::optional<Error> what_is_unexpected(const CLI::App& verb, const std::vector<
   const auto flag =
       std::ranges::find_if(words, [](const std::string& word) { return word.starts_with('-'); });
   if (flag != words.end())
-    return unknown("flag", flag->substr(0, flag->find('=')), flag_names(verb), hint);
+    return unknown_name("flag", flag->substr(0, flag->find('=')), flag_names(verb), hint);
   return usage("unexpected argument '" + words.front() + "'", hint);
 }
 
@@ -146,6 +137,14 @@ std::optional<std::string> verb_for_file(const std::string& word) {
 
 }  // namespace
 
+Error unknown_name(const std::string& what, const std::string& word,
+                   const std::vector<std::string>& names, const std::string& hint) {
+  const std::string message = "unknown " + what + " '" + word + "'";
+  if (const auto name = nearest(word, names))
+    return usage(message + ", did you mean '" + *name + "'?", "");
+  return usage(message, hint);
+}
+
 std::optional<Error> unknown_verb(const CLI::App& app, int argc, const char* const* argv) {
   if (argc < 2 || argv[1][0] == '-') return std::nullopt;
   const auto verbs =
@@ -155,7 +154,7 @@ std::optional<Error> unknown_verb(const CLI::App& app, int argc, const char* con
   if (const std::optional<std::string> verb = verb_for_file(word))
     return usage("'" + word + "' is a file, not a command",
                  "type gpumemprof " + *verb + " " + text::quoted(word));
-  return unknown("command", word, verb_names(app), all_verbs(app));
+  return unknown_name("command", word, verb_names(app), all_verbs(app));
 }
 
 std::optional<Error> flag_with_value(const CLI::App& app, int argc, const char* const* argv) {

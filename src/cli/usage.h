@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 
@@ -18,6 +19,10 @@ std::optional<Error> unknown_verb(const CLI::App& app, int argc, const char* con
 
 // "--json=3": CLI11 treats the number as how often the flag was given.
 std::optional<Error> flag_with_value(const CLI::App& app, int argc, const char* const* argv);
+
+// "unknown remedy 'sdg', did you mean 'sgd'?" `hint` is for words that resemble none of the names.
+Error unknown_name(const std::string& what, const std::string& word,
+                   const std::vector<std::string>& names, const std::string& hint);
 
 // Why `app` could not be parsed; `mistake` is what CLI11 threw, and is not a request for help.
 Error usage_error(const CLI::App& app, const CLI::ParseError& mistake);

@@ -14,7 +14,7 @@
   VERB(tree,      "Show what is live at the peak as a tree of call stacks")                    \
   VERB(stats,     "Count all allocations: by size, by lifetime and by line of code")          \
   VERB(table,     "List allocations, or the lines that made them, sorted and searched")       \
-  VERB(compare,   "Compare the peaks of two recordings by source, line and module; for CI")   \
+  VERB(compare,   "Compare the peaks of two recordings by source, line and module")           \
   VERB(ranks,     "Compare the ranks of a job: which is nearest to its limit, and why")       \
   VERB(leaks,     "Find memory that is never freed, and the lines that allocate it")          \
   VERB(view,      "Open recordings in the browser: one, two compared, or all ranks")          \

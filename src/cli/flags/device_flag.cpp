@@ -8,6 +8,7 @@ Result<std::optional<DeviceIndex>> parse_device(const std::string& text) {
   constexpr DeviceIndex kHighest = 1024;
   if (text.empty()) return std::optional<DeviceIndex>();
   if (text == "host") return std::optional<DeviceIndex>(kHostDevice);
+  if (text == "cpu") return std::optional<DeviceIndex>(0);
   const std::string number = text.substr(text.find(':') + 1);
   DeviceIndex index = 0;
   const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), index);

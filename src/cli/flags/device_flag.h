@@ -1,4 +1,4 @@
-// `--device`: "cuda:1", "1" and "host" all name a device.
+// `--device`: "cuda:1", "1", "cpu" and "host" all name a device.
 #pragma once
 
 #include <optional>

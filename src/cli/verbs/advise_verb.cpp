@@ -2,10 +2,12 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
+#include "analysis/overview/overview.h"
 #include "cli/flags/device_flag.h"
 #include "cli/flags/number_flag.h"
 #include "cli/flags/part_flag.h"
 #include "cli/flags/size_flag.h"
+#include "cli/usage.h"
 #include "cli/verb.h"
 #include "report/json/advice_json.h"
 #include "report/text/advice/advice_text.h"
@@ -64,14 +66,16 @@ Result<AdviceOptions> advise_options(const AdviseFlags& flags) {
 Result<std::vector<std::string>> asked_codes(const AdviseFlags& flags, const Advice& advice) {
   std::vector<std::string> names;
   std::string known;
-  for (const Remedy& remedy : advice.remedies) known += (known.empty() ? "" : ", ") + remedy.name;
+  std::vector<std::string> all;
+  for (const Remedy& remedy : advice.remedies) {
+    known += (known.empty() ? "" : ", ") + remedy.name;
+    all.push_back(remedy.name);
+  }
   for (const std::string& name : flags.codes) {
     if (name == "all") return std::vector<std::string>();
     const bool is_known = std::any_of(advice.remedies.begin(), advice.remedies.end(),
                                       [&](const Remedy& remedy) { return remedy.name == name; });
-    if (!is_known)
-      return Error{ErrorCode::usage, "unknown remedy '" + name + "'", "",
-                   "the remedies are " + known + ""};
+    if (!is_known) return unknown_name("remedy", name, all, "the remedies are " + known);
     names.push_back(name);
   }
   return names;
@@ -94,6 +98,8 @@ int run_advise(const AdviseFlags& flags) {
   const Result<std::shared_ptr<const Recording>> recording =
       open_part(flags.file, terminal, part.value(), flags.part.reads_whole);
   if (!recording) return fail(recording.error());
+  const Status kind = check_device_kind(flags.device, recording.value()->store(), flags.file);
+  if (!kind) return fail(kind.error());
   std::shared_ptr<const Recording> other;
   if (!flags.other.empty()) {
     Result<std::shared_ptr<const Recording>> opened =
@@ -150,7 +156,7 @@ VerbAction prepare_advise(CLI::App& verb) {
   verb.add_option("--code", flags->codes, "Print only the code for this remedy, or for all")
       ->type_name("REMEDY|all")
       ->delimiter(',')
-      ->expected(1);
+      ->allow_extra_args(false);
   add_part_flags(verb, flags->part);
   verb.add_flag("--json", flags->is_json, "Print the advice as JSON");
   // Handled by the Python package, which runs the script.

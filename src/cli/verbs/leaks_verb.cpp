@@ -1,8 +1,11 @@
 // `gpumemprof leaks`: memory that grows from step to step, and the lines that allocate it.
 #include <CLI/CLI.hpp>
-#include <fstream>
 #include <optional>
+#include <sstream>
+#include <utility>
 
+#include "analysis/overview/overview.h"
+#include "base/byte_source.h"
 #include "cli/flags/device_flag.h"
 #include "cli/flags/size_flag.h"
 #include "cli/verb.h"
@@ -27,10 +30,12 @@ struct LeaksFlags {
 
 // One place a line; what follows # is a comment.
 Status read_suppressions(const std::string& path, std::vector<std::string>& suppressions) {
-  std::ifstream file(path);
-  if (!file)
+  constexpr std::uint64_t kMostBytes = std::uint64_t{16} << 20;
+  Result<std::string> text = read_file(path, kMostBytes);
+  if (!text)
     return Error{ErrorCode::usage, "the file of suppressions cannot be read", path,
                  "write one FILE:LINE a line into it"};
+  std::istringstream file(std::move(text).value());
   for (std::string line; std::getline(file, line);) {
     line = line.substr(0, line.find('#'));
     const std::size_t first = line.find_first_not_of(" \t\r");
@@ -68,6 +73,8 @@ int run_leaks(const LeaksFlags& flags) {
       flags.file,
       {[&](std::uint64_t done, std::uint64_t total) { progress->update(done, total); }});
   if (!run) return fail(run.error());
+  const Status kind = check_device_kind(flags.device, run.value()->store(), flags.file);
+  if (!kind) return fail(kind.error());
   const Result<LeaksReport> leaks = run.value()->leaks(options.value());
   progress.reset();
   if (!run.value()->note().empty()) print_error(run.value()->note());

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "analysis/overview/overview.h"
 #include "cli/flags/device_flag.h"
 #include "cli/flags/moment_flag.h"
 #include "cli/flags/number_flag.h"
@@ -48,6 +49,8 @@ class ReportRun {
     const Result<std::unique_ptr<ReportedRun>> run = ReportedRun::open(
         file, {[&](std::uint64_t done, std::uint64_t total) { progress->update(done, total); }});
     if (!run) return fail(run.error());
+    const Status kind = check_device_kind(flags_.device, run.value()->store(), file);
+    if (!kind) return fail(kind.error());
     const Result<Overview> overview = run.value()->overview(options_);
     progress.reset();
     if (!run.value()->note().empty()) print_error(run.value()->note());

@@ -1,6 +1,7 @@
 // `gpumemprof simulate`: a recorded run under other allocator settings.
 #include <CLI/CLI.hpp>
 
+#include "analysis/overview/overview.h"
 #include "cli/flags/device_flag.h"
 #include "cli/flags/part_flag.h"
 #include "cli/flags/size_flag.h"
@@ -70,6 +71,8 @@ int run_simulate(const SimulateFlags& flags) {
   const Result<std::shared_ptr<const Recording>> recording =
       open_part(flags.file, terminal, part.value(), flags.part.reads_whole);
   if (!recording) return fail(recording.error());
+  const Status kind = check_device_kind(flags.device, recording.value()->store(), flags.file);
+  if (!kind) return fail(kind.error());
   if (!flags.output.empty()) return write_simulated(flags, *recording.value(), options.value());
   const Result<WhatIf> whatif = [&] {
     ProgressLine progress("simulating", terminal.shows_progress);

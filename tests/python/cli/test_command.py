@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import gpumemprof
 import pytest
 from gpumemprof.__main__ import main
 
+TRACES = Path(__file__).parents[2] / "data/traces"
 NO_TORCH = """
 import sys
 class Refuse:
@@ -147,13 +151,66 @@ def test_a_closed_pipe_ends_it_quietly(tmp_path):
     assert ended.stderr == b""
 
 
-def test_ctrl_c_ends_it_at_once(tmp_path):
-    path = tmp_path / "pipe"
-    os.mkfifo(path)
-    words = [sys.executable, "-m", "gpumemprof", "report", str(path)]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        with path.open("wb"):  # opens once the command reads, and never writes anything
-            process.send_signal(signal.SIGINT)
-            _, complaint = process.communicate(timeout=60)
+def test_ctrl_c_ends_it_at_once():
+    read_end, write_end = os.pipe()
+    words = [sys.executable, "-m", "gpumemprof", "report", f"/dev/fd/{read_end}"]
+    with (
+        os.fdopen(write_end, "wb") as out,
+        subprocess.Popen(
+            words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, pass_fds=[read_end]
+        ) as process,
+    ):
+        os.close(read_end)
+        out.write(b"\x80\x04" + b"N0" * (1 << 20))  # more than a pipe holds: the command reads it
+        process.send_signal(signal.SIGINT)
+        _, complaint = process.communicate(timeout=60)
         assert process.returncode == -signal.SIGINT
         assert complaint == b""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(["report"], ["info"], ["tree"], ["stats"], ["table"], ["leaks"], ["advise"]),
+        *(["view"], ["simulate"], ["convert", "--to", "gmp", "out.gmp"], ["ranks"]),
+        *(["live", "--once"], ["compare", "NAME"], ["report", "--html", "out.html"]),
+    ],
+    ids=" ".join,
+)
+def test_a_pipe_with_a_name_is_refused_and_not_waited_for(tmp_path, words):
+    os.mkfifo(tmp_path / "pipe.gmp")
+    verb, *flags = words
+    named = [verb, "pipe.gmp", *["pipe.gmp" if flag == "NAME" else flag for flag in flags]]
+    done = subprocess.run(
+        [sys.executable, "-m", "gpumemprof", *named],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        timeout=100,
+        check=False,
+    )
+    assert done.returncode == 3
+    assert re.search(r"pipe\.gmp: (this is a pipe, )?not a file; (write|name) ", done.stderr)
+    assert [path.name for path in tmp_path.iterdir()] == ["pipe.gmp"]
+
+
+@pytest.mark.parametrize("words", [["info"], ["report"], ["live", "--once"]], ids=" ".join)
+def test_pipes_among_chapters_are_not_waited_for(tmp_path, words):
+    shutil.copyfile(TRACES / "cpu_training.gmp", tmp_path / "chapter-000001.gmp")
+    os.mkfifo(tmp_path / "chapter-000002.gmp")
+    os.mkfifo(tmp_path / "summary")
+    done = subprocess.run(
+        [sys.executable, "-m", "gpumemprof", *words, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_pipe_of_suppressions_is_not_waited_for(tmp_path, capfd):
+    os.mkfifo(tmp_path / "pipe")
+    words = ["leaks", str(TRACES / "cpu_training.gmp"), "--suppressions", str(tmp_path / "pipe")]
+    assert main(words) == 2
+    assert "pipe: the file of suppressions cannot be read" in capfd.readouterr().err

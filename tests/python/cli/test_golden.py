@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from gpumemprof.integrations.notebook import magics
 
 ROOT = Path(__file__).parents[3]
 GOLDEN = ROOT / "tests/golden"
@@ -65,8 +67,6 @@ def test_fits_a_terminal_of_80_columns(case: Path) -> None:
     text = expected(case, "expected")
     if text.startswith("{"):
         pytest.skip("JSON is not for terminals")
-    if case.parent.name == "usage":
-        pytest.skip("the help has a column of its own for what flags mean")
     # A command to copy is not wrapped, however long it is.
     commands = ("gpumemprof ", "export ")
     too_long = [
@@ -75,6 +75,24 @@ def test_fits_a_terminal_of_80_columns(case: Path) -> None:
         if len(line) > 80 and not any(command in line for command in commands)
     ]
     assert too_long == []
+
+
+def test_the_help_of_every_verb_is_here_and_in_one_style() -> None:
+    listed = expected(GOLDEN / "usage/no_command", "expected").partition("Commands:\n")[2]
+    verbs = re.findall(r"^  (\w+)", listed.partition("\n\n")[0], re.MULTILINE)
+    assert {"run", "tree", "demo"} <= set(verbs)
+    for verb in verbs:
+        text = expected(GOLDEN / f"usage/help_{verb}", "expected")
+        assert f"\n\nUsage: gpumemprof {verb} " in text, verb
+        options = text.partition("\nOptions:\n")[2].partition("\n\n")[0].splitlines()
+        last = next(line for line in reversed(options) if line.startswith("  -"))
+        assert re.fullmatch(r"  -h, --help +Print this help", last), verb
+        assert "Start with" not in text
+
+
+def test_the_help_of_the_magics_fits_80_columns() -> None:
+    for text in (magics._HELP, magics._VIEW_HELP):
+        assert max(map(len, text.splitlines())) <= 80
 
 
 def test_every_verb_has_its_errors_and_every_kind_of_file_its_report() -> None:

@@ -4,9 +4,11 @@
 #include <charconv>
 #include <cmath>
 
+#include "analysis/overview/overview.h"
 #include "base/bytes.h"
 #include "cli/flags/device_flag.h"
 #include "cli/flags/number_flag.h"
+#include "cli/flags/size_flag.h"
 #include "cli/verb.h"
 #include "cli/verbs/terminal/opened_run.h"
 #include "report/terminal/compare_text.h"
@@ -27,11 +29,12 @@ struct CompareFlags {
 
 // "5%", "5 %", "200 MiB"; 0 allows no growth at all.
 Result<GrowthLimit> parse_growth(const std::string& text) {
-  const Error wrong{ErrorCode::usage, "--fail-above takes a share or a size, not '" + text + "'",
-                    "", "try --fail-above 5% or --fail-above 200MiB"};
+  const Error wrong{ErrorCode::usage,
+                    "--fail-above takes a share or a size with its unit, not '" + text + "'", "",
+                    "try --fail-above 5% or --fail-above 200MiB"};
   if (!text.ends_with('%')) {
     const std::optional<std::uint64_t> bytes = parse_bytes(text);
-    if (!bytes) return wrong;
+    if (!bytes || (*bytes > 0 && is_unit_forgotten(text, *bytes))) return wrong;
     return GrowthLimit{std::nullopt, *bytes};
   }
   std::string number = text.substr(0, text.size() - 1);
@@ -62,6 +65,11 @@ int run_compare(const CompareFlags& flags) {
   if (!first) return fail(first.error());
   const Result<OpenedRun> second = OpenedRun::open(flags.second, options, terminal);
   if (!second) return fail(second.error());
+  for (const auto& [run, file] :
+       {std::pair(&first.value(), &flags.first), std::pair(&second.value(), &flags.second)}) {
+    const Status kind = check_device_kind(flags.device, run->store(), *file);
+    if (!kind) return fail(kind.error());
+  }
   ShownComparison shown{{&first.value().overview(), &first.value().store()},
                         {&second.value().overview(), &second.value().store()},
                         {},
@@ -91,12 +99,11 @@ int run_compare(const CompareFlags& flags) {
 
 VerbAction prepare_compare(CLI::App& verb) {
   const auto flags = std::make_shared<CompareFlags>();
-  verb.add_option("first", flags->first, "A recording: .gmp or PyTorch memory snapshot")
+  verb.add_option("first", flags->first,
+                  "A recording: .gmp or PyTorch memory snapshot; or a folder of ranks")
       ->type_name("A")
       ->required();
-  verb.add_option("second", flags->second, "The recording that is compared with it")
-      ->type_name("B")
-      ->required();
+  verb.add_option("second", flags->second, "What is compared with it")->type_name("B")->required();
   verb.add_option("--fail-above", flags->fail_above,
                   "Exit with code 6 if B's peak is this much above A's, for CI")
       ->type_name("5%|SIZE");

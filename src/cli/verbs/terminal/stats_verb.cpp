@@ -1,6 +1,7 @@
 // `gpumemprof stats`: all allocations of a run, counted.
 #include <CLI/CLI.hpp>
 
+#include "analysis/overview/overview.h"
 #include "cli/flags/device_flag.h"
 #include "cli/flags/number_flag.h"
 #include "cli/verb.h"
@@ -28,6 +29,8 @@ int run_stats(const StatsFlags& flags) {
   const Terminal terminal = look_at_terminal();
   Result<OpenedRun> opened = OpenedRun::open(flags.file, options, terminal);
   if (!opened) return fail(opened.error());
+  const Status kind = check_device_kind(flags.device, opened.value().store(), flags.file);
+  if (!kind) return fail(kind.error());
   OpenedRun& run = opened.value();
   RunStats stats({});
   const Status taken = run.take_rows([&](const Store& store, const AllocationRow& row) {

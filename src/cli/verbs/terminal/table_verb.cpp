@@ -2,7 +2,9 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
+#include <sstream>
 
+#include "analysis/overview/overview.h"
 #include "analysis/table/row_table.h"
 #include "cli/flags/device_flag.h"
 #include "cli/flags/moment_flag.h"
@@ -146,6 +148,24 @@ struct TableOptions {
   std::size_t most = 0;
 };
 
+// The first "nothing:" of words such as "-nothing:x"; file:line and std::sort have no field.
+std::string unknown_field(const std::string& filter) {
+  constexpr std::array<std::string_view, 5> kKnown = {"file", "function", "source", "name", "tag"};
+  std::istringstream words(filter);
+  for (std::string word; words >> word;) {
+    if (word.size() > 1 && word.front() == '-') word.erase(0, 1);
+    const std::size_t colon = word.find(':');
+    if (colon == std::string::npos || colon + 1 == word.size()) continue;
+    const std::string field = word.substr(0, colon);
+    const char next = word[colon + 1];
+    const bool is_word =
+        field.find_first_not_of("abcdefghijklmnopqrstuvwxyz_") == std::string::npos;
+    if (!is_word || next == ':' || (next >= '0' && next <= '9')) continue;
+    if (std::ranges::find(kKnown, field) == kKnown.end()) return field;
+  }
+  return {};
+}
+
 Result<TableOptions> table_options(const TableFlags& flags) {
   constexpr std::size_t kShown = 20;
   constexpr std::size_t kListed = 1000;
@@ -163,6 +183,9 @@ Result<TableOptions> table_options(const TableFlags& flags) {
       parse_number(flags.top, {.name = "--top", .least = 1, .hint = "try --top 20"});
   if (!top) return top.error();
   options.most = top.value().value_or(flags.is_json ? kListed : kShown);
+  if (const std::string field = unknown_field(flags.filter); !field.empty())
+    return Error{ErrorCode::usage, "--filter knows no '" + field + ":'", "",
+                 "it knows file:, function:, source:, name: and tag:"};
   options.filter.words = flags.filter;
   if (!flags.min_size.empty()) {
     const Result<std::uint64_t> size = parse_size(flags.min_size, "--min-size");
@@ -178,6 +201,8 @@ int run_table(const TableFlags& flags) {
   const Terminal terminal = look_at_terminal();
   Result<OpenedRun> run = OpenedRun::open(flags.file, options.value().overview, terminal);
   if (!run) return fail(run.error());
+  const Status kind = check_device_kind(flags.device, run.value().store(), flags.file);
+  if (!kind) return fail(kind.error());
   if (!flags.at.empty()) options.value().filter.live_at = run.value().moments();
   TableRun asked(flags, run.value(), options.value().filter, options.value().most);
   const Result<ShownTable> table = flags.by == "line" ? asked.by_line() : asked.by_allocation();

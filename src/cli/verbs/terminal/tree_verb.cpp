@@ -1,6 +1,7 @@
 // `gpumemprof tree`: what is live at the peak, as a tree of call stacks.
 #include <CLI/CLI.hpp>
 
+#include "analysis/overview/overview.h"
 #include "cli/flags/device_flag.h"
 #include "cli/flags/moment_flag.h"
 #include "cli/flags/number_flag.h"
@@ -34,6 +35,8 @@ int run_tree(const TreeFlags& flags) {
   const Terminal terminal = look_at_terminal();
   const Result<OpenedRun> run = OpenedRun::open(flags.file, options, terminal);
   if (!run) return fail(run.error());
+  const Status kind = check_device_kind(flags.device, run.value().store(), flags.file);
+  if (!kind) return fail(kind.error());
   if (flags.is_json) {
     print_json(tree_json(run.value().overview(), run.value().store()));
   } else {

@@ -33,7 +33,7 @@ void print_device(const gpumemprof::Device& device) {
     std::cout << "  step " << steps[row].step << ": " << mib(steps[row].peak_bytes) << '\n';
 }
 
-// The line of code behind the largest allocation that is never freed.
+// The line of the program behind the largest allocation that is never freed.
 void print_largest(const gpumemprof::Recording& recording, const gpumemprof::Device& device) {
   std::optional<gpumemprof::Allocation> largest;
   for (const gpumemprof::Allocation& allocation : device.allocations()) {
@@ -42,8 +42,8 @@ void print_largest(const gpumemprof::Recording& recording, const gpumemprof::Dev
   }
   if (!largest) return;
   std::cout << "  largest at the end: " << mib(largest->size_bytes) << " of " << largest->source;
-  const auto frames = recording.stack(largest->stack);
-  if (!frames.empty()) std::cout << ", " << frames.front().file << ':' << frames.front().line;
+  if (const auto line = recording.line(largest->stack))
+    std::cout << ", " << line->file << ':' << line->line;
   std::cout << '\n';
 }
 
@@ -66,7 +66,7 @@ int main(int argc, char** argv) {
   const auto advice = recording->advise();
   if (!advice) return 0;
   for (const gpumemprof::Remedy& remedy : advice->remedies()) {
-    if (!remedy.peak_allocated || remedy.saving_bytes <= 0) continue;
+    if (remedy.saving_bytes.value_or(0) <= 0) continue;
     std::cout << "Saves most: " << remedy.title << ", predicted peak "
               << mib(remedy.peak_allocated->low_bytes) << " to "
               << mib(remedy.peak_allocated->high_bytes) << '\n';

@@ -6,8 +6,8 @@
  * `error` is NULL, sets it; the caller frees the error. On success *error is left as it is.
  *  - NULL in place of an object is an error, has no rows, and leaves structs zeroed; freeing it
  * does nothing. Objects that were closed or freed must not be used any more.
- *  - Sizes are bytes. Unknown is GPUMEMPROF_UNKNOWN (bytes and counts), GPUMEMPROF_UNKNOWN_TIME or
- * GPUMEMPROF_NONE (events, stacks), never 0.
+ *  - Sizes are bytes. Unknown is GPUMEMPROF_UNKNOWN (bytes and counts), GPUMEMPROF_UNKNOWN_TIME,
+ * GPUMEMPROF_UNKNOWN_SAVING or GPUMEMPROF_NONE (events, stacks), never 0.
  *  - Texts are UTF-8, not terminated unless it is said, and live as long as the object that they
  * were taken from.
  *  - Functions that fill structs take the size of the caller's struct: a later version may add

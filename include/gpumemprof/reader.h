@@ -56,8 +56,11 @@ struct Freeing {
   void operator()(Handle* handle) const { Free(handle); }
 };
 
-// A document of the C interface.
-inline Result<std::string> document(char* text, gpumemprof_error* error) {
+// A document of the C interface, which `make` is given the place for an error to ask for.
+template <typename Make>
+Result<std::string> document(const Make& make) {
+  gpumemprof_error* error = nullptr;
+  char* text = make(&error);
   if (text == nullptr) return taken(error);
   std::string copy(text);
   gpumemprof_text_free(text);
@@ -150,8 +153,8 @@ class Simulation {
   Runs runs() const { return Runs({handle_.get()}); }
   // What `gpumemprof simulate --json` prints.
   Result<std::string> json() const {
-    gpumemprof_error* error = nullptr;
-    return detail::document(gpumemprof_simulation_json(handle_.get(), &error), error);
+    return detail::document(
+        [&](auto** error) { return gpumemprof_simulation_json(handle_.get(), error); });
   }
 
  private:
@@ -201,8 +204,8 @@ class Advice {
   }
   // What `gpumemprof advise --json` prints.
   Result<std::string> json() const {
-    gpumemprof_error* error = nullptr;
-    return detail::document(gpumemprof_advice_json(handle_.get(), &error), error);
+    return detail::document(
+        [&](auto** error) { return gpumemprof_advice_json(handle_.get(), error); });
   }
 
  private:
@@ -264,6 +267,16 @@ class Recording {
     return frames;
   }
 
+  // The line of a stack that the program's author can change, as reports show it: the innermost
+  // frame outside of torch, other libraries and the system, or without one, the innermost frame of
+  // Python. None: the stack has none.
+  std::optional<Frame> line(std::optional<std::uint32_t> stack) const {
+    gpumemprof_frame row{};
+    if (!stack || gpumemprof_line_of_stack(handle_.get(), *stack, &row, sizeof(row)) == 0)
+      return std::nullopt;
+    return Frame(row);
+  }
+
   Result<Simulation> simulate(const SimulateOptions& options = {}) const {
     std::vector<const char*> confs;
     confs.reserve(options.alloc_confs.size());
@@ -307,8 +320,7 @@ class Recording {
   }
   Result<std::string> document(char* (*make)(const gpumemprof_recording*,
                                              gpumemprof_error**)) const {
-    gpumemprof_error* error = nullptr;
-    return detail::document(make(handle_.get(), &error), error);
+    return detail::document([&](auto** error) { return make(handle_.get(), error); });
   }
 
   std::unique_ptr<gpumemprof_recording, detail::Freeing<gpumemprof_recording, gpumemprof_close>>

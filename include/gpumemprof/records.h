@@ -41,6 +41,9 @@ inline std::optional<std::uint32_t> number(std::uint32_t value) {
 inline std::optional<std::int64_t> time(std::int64_t value) {
   return value == GPUMEMPROF_UNKNOWN_TIME ? std::nullopt : std::optional<std::int64_t>(value);
 }
+inline std::optional<std::int64_t> saving(std::int64_t value) {
+  return value == GPUMEMPROF_UNKNOWN_SAVING ? std::nullopt : std::optional<std::int64_t>(value);
+}
 
 }  // namespace detail
 
@@ -59,8 +62,10 @@ struct Totals {
 };
 
 struct Event {
-  std::string_view action;  // "alloc", "free_requested", "segment_alloc" …
-  std::uint64_t address = 0;
+  std::string_view action;    // "alloc", "free_requested", "segment_alloc" …
+  std::uint64_t address = 0;  // of "oom": how many bytes the device had free
+  // Of a block, what was requested; it may take more from the pool (Allocation has both);
+  // of "segment_…", what the pool took or returned; of "oom", the refused request, rounded.
   std::uint64_t size_bytes = 0;
   std::uint64_t stream = 0;
   std::optional<std::int64_t> time_ns;
@@ -240,7 +245,8 @@ struct Remedy {
   std::optional<Prediction> peak_allocated;  // none: `why` says why
   std::optional<Prediction> peak_reserved;
   std::optional<std::uint64_t> at_least_bytes;  // where only a part of a step is known
-  std::int64_t saving_bytes = 0;                // of allocated bytes; negative: it takes more
+  // Of allocated bytes; negative: it takes more. None where peak_allocated has none.
+  std::optional<std::int64_t> saving_bytes;
   std::optional<double> slowdown_percent;
   std::string_view why;
   std::string_view how;  // code for plain PyTorch
@@ -253,7 +259,7 @@ struct Remedy {
         peak_allocated(Prediction::from(raw.peak_allocated)),
         peak_reserved(Prediction::from(raw.peak_reserved)),
         at_least_bytes(detail::bytes(raw.at_least_bytes)),
-        saving_bytes(raw.saving_bytes),
+        saving_bytes(detail::saving(raw.saving_bytes)),
         slowdown_percent(std::isnan(raw.slowdown_percent)
                              ? std::nullopt
                              : std::optional<double>(raw.slowdown_percent)),

@@ -13,6 +13,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "api/api_words.h"
 #include "base/error.h"
 #include "event/event.h"
 #include "gpumemprof/gpumemprof.h"
@@ -30,7 +31,9 @@ inline constexpr const char* kNoMemory = "not enough memory";
 inline void report(gpumemprof_error** out, const Error& error) noexcept {
   if (out == nullptr) return;
   try {
-    *out = new gpumemprof_error{error, error.sentence()};
+    Error said = in_api_words(error);
+    std::string sentence = said.sentence();
+    *out = new gpumemprof_error{std::move(said), std::move(sentence)};
   } catch (const std::exception&) {
     *out = nullptr;
   }

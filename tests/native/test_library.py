@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -18,7 +19,8 @@ import check_abi
 pytest_plugins = ("native_install",)
 
 DATA = ROOT / "tests/data"
-WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only"]
+WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wsign-conversion", "-Wshadow"]
+WARNINGS += ["-Wcast-qual", "-Werror", "-fsyntax-only"]
 HEADERS = sorted(path.relative_to(ROOT / "include") for path in ROOT.glob("include/**/*.h"))
 # CMake makes it.
 HEADERS.append(Path("gpumemprof/version.h"))
@@ -34,6 +36,17 @@ def test_a_header_compiles_alone(installed: Path, compiler: str, header: Path) -
     source = f"#include <{header}>\n"
     words = [compiler, "-std=c++17", *WARNINGS, "-I", installed / "include", "-x", "c++", "-"]
     run(words, input=source)
+
+
+@pytest.mark.parametrize("compiler", ["g++", "clang++-14"])
+@pytest.mark.parametrize("standard", ["c++17", "c++20"])
+def test_a_program_that_reads_compiles_without_warnings(
+    installed: Path, compiler: str, standard: str
+) -> None:
+    if shutil.which(compiler) is None:
+        pytest.skip(f"there is no {compiler}")
+    source = ROOT / "examples/cpp/largest_steps.cpp"
+    run([compiler, f"-std={standard}", *WARNINGS, "-I", installed / "include", source])
 
 
 @pytest.mark.parametrize("standard", ["c99", "c17"])
@@ -79,6 +92,8 @@ def test_the_example_in_cpp_agrees_with_the_report(examples: Path) -> None:
     assert lines[0].startswith("cuda:0: peak ")
     assert any(line.lstrip().startswith("parameters") for line in lines)
     assert any(line.startswith("  step ") for line in lines)
+    [largest] = [line for line in lines if "largest at the end" in line]
+    assert "/train/case.py:" in largest
     assert lines[-1].startswith("Saves most: ")
 
 
@@ -116,24 +131,52 @@ def test_pkg_config_finds_it(installed: Path, tmp_path: Path) -> None:
     )
 
 
-def test_a_debian_package_holds_the_command_the_library_and_the_headers(tmp_path: Path) -> None:
+@pytest.fixture(scope="session")
+def packages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The Debian packages of the native build, by their names."""
     if shutil.which("dpkg-deb") is None:
         pytest.skip("there is no dpkg-deb")
-    if not (native_build() / "CPackConfig.cmake").exists():
-        pytest.skip("there is no native build")
     config = native_build() / "CPackConfig.cmake"
-    run(["cpack", "-G", "DEB", "--config", config, "-B", tmp_path])
-    [package] = tmp_path.glob("gpumemprof_*.deb")
-    files = run(["dpkg-deb", "-c", package]).stdout
+    if not config.exists():
+        pytest.skip("there is no native build")
+    called_in = tmp_path_factory.mktemp("called_in")
+    done = run(["cpack", "--config", config], cwd=called_in)
+    assert not list(called_in.iterdir())
+    made = [Path(path) for path in re.findall(r"package: (\S+\.deb) generated", done.stdout)]
+    return {path.name.partition("_")[0]: path for path in made}
+
+
+def files_of(package: Path) -> list[str]:
+    return [line.split()[5][1:] for line in run(["dpkg-deb", "-c", package]).stdout.splitlines()]
+
+
+def test_debian_packages_hold_the_library_the_headers_and_the_command(
+    packages: dict[str, Path],
+) -> None:
     version = (ROOT / "VERSION").read_text().strip()
-    for file in (
-        "/usr/bin/gpumemprof",
-        f"/libgpumemprof.so.{version}",
-        "/usr/include/gpumemprof/reader.h",
-        "/usr/share/gpumemprof/viewer.html",
-        "/usr/share/doc/gpumemprof/copyright",
-        "/usr/share/doc/gpumemprof/examples/libtorch/train.cpp",
-        "/cmake/gpumemprof/gpumemprof-config.cmake",
-        "/pkgconfig/gpumemprof.pc",
-    ):
-        assert file in files
+    library = f"libgpumemprof{version.rpartition('.')[0]}"
+    expected = {
+        library: [f"/usr/lib/libgpumemprof.so.{version}"],
+        "libgpumemprof-dev": [
+            "/usr/lib/libgpumemprof.so",
+            "/usr/include/gpumemprof/reader.h",
+            "/usr/include/gpumemprof/version.h",
+            "/usr/share/doc/gpumemprof/examples/libtorch/train.cpp",
+            "/usr/lib/cmake/gpumemprof/gpumemprof-config.cmake",
+            "/usr/lib/pkgconfig/gpumemprof.pc",
+        ],
+        "gpumemprof": [
+            "/usr/bin/gpumemprof",
+            "/usr/share/gpumemprof/viewer.html",
+            "/usr/share/doc/gpumemprof/docs/cpp.md",
+        ],
+    }
+    assert set(packages) == set(expected)
+    found = {name: files_of(package) for name, package in packages.items()}
+    for name, files in expected.items():
+        own = [*files, *(f"/usr/share/doc/{name}/{each}" for each in ("copyright", "changelog.gz"))]
+        for file in own:
+            assert [holder for holder in found if file in found[holder]] == [name], file
+    depends = run(["dpkg-deb", "-f", packages["libgpumemprof-dev"], "Depends"]).stdout
+    assert f"{library} (= {version})" in depends
+    assert "gpumemprof" not in run(["dpkg-deb", "-f", packages["gpumemprof"], "Depends"]).stdout

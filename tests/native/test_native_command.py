@@ -55,9 +55,19 @@ def test_prints_what_the_package_prints(case: Path, installed: Path, tmp_path: P
     assert out == expected.get("expected", "")
 
 
+def native_verbs() -> set[str]:
+    table = (ROOT / "src/cli/verb_table.cpp").read_text()
+    return set(re.findall(r"^  VERB\((\w+),", table, re.MULTILINE)) - set(NEED_PYTHON)
+
+
 def test_the_cases_cover_every_verb_that_reads() -> None:
     verbs = {word for case in CASES for word in shlex.split((case / "command").read_text())[1:2]}
-    assert {"report", "info", "simulate", "advise", "convert", "leaks", "view", "demo"} <= verbs
+    assert native_verbs() <= verbs
+
+
+def test_the_document_lists_every_verb_that_reads() -> None:
+    section = (ROOT / "docs/cpp.md").read_text().partition("## The native command\n")[2]
+    assert set(re.findall(r"`(\w+)`", section.partition(" print")[0])) == native_verbs()
 
 
 @pytest.mark.parametrize("words", [*([verb, "x"] for verb in NEED_PYTHON), ["ranks"]])

@@ -101,7 +101,10 @@ typedef struct gpumemprof_event {
   uint32_t stack;
   uint32_t
       forward_stack; /* of memory allocated in backward: where the forward operation was called */
-  uint64_t address;
+  uint64_t address;  /* of "oom": how many bytes the device had free */
+  /* Of a block, what was requested; it may take more from the pool (gpumemprof_allocation
+   * has both); of "segment_…", what the pool took or returned; of "oom", the refused request,
+   * rounded. */
   uint64_t size_bytes;
   uint64_t stream;
   int64_t time_ns;
@@ -146,6 +149,12 @@ typedef struct gpumemprof_frame {
  * are stored. */
 GPUMEMPROF_API size_t gpumemprof_read_stack(const gpumemprof_recording* recording, uint32_t stack,
                                             gpumemprof_frame* rows, size_t count, size_t row_size);
+
+/* The line of a stack that the program's author can change, as reports show it: the innermost frame
+ * outside of torch, other libraries and the system, or without one, the innermost frame of Python.
+ * 0: the stack has none. */
+GPUMEMPROF_API int gpumemprof_line_of_stack(const gpumemprof_recording* recording, uint32_t stack,
+                                            gpumemprof_frame* out, size_t out_size);
 
 /* ---- Moments, sources and steps ---- */
 
@@ -282,7 +291,8 @@ typedef struct gpumemprof_remedy {
   gpumemprof_predicted peak_allocated;
   gpumemprof_predicted peak_reserved;
   uint64_t at_least_bytes; /* instead of a prediction, where only a part of a step is known */
-  int64_t saving_bytes;    /* of allocated bytes; negative: it takes more */
+  int64_t saving_bytes;    /* of allocated bytes; negative: it takes more; unknown where
+                              peak_allocated is */
   double slowdown_percent; /* NaN: unknown */
   uint8_t is_slowdown_measured;
   gpumemprof_text why; /* it cannot be predicted, or does not apply */

@@ -32,7 +32,8 @@ typedef struct gpumemprof_record_options {
 
 /* Starts to record. Fails if libtorch is not loaded, or is one that cannot be followed: the program
  * runs on without. The memory of CUDA devices is recorded from here on, also if the program has not
- * used CUDA yet; what exists already is listed. `options` may be NULL. */
+ * used CUDA yet; what exists already is listed. CPU tensors that exist already are not known.
+ * `options` may be NULL. */
 GPUMEMPROF_API gpumemprof_recorder* gpumemprof_record(const char* path,
                                                       const gpumemprof_record_options* options,
                                                       size_t options_size,

@@ -9,6 +9,10 @@ struct gpumemprof_advice {
   gpumemprof::Advice advice;
   std::shared_ptr<const gpumemprof::Recording> recording;  // whose store the advice refers to
   std::string fit_names;
+  // The command line's sentences of `advice` in the words of this interface.
+  std::vector<std::string> whys;  // by remedy
+  std::string partial;
+  std::string fit_refusal;
 };
 
 namespace gpumemprof::api {
@@ -34,7 +38,7 @@ gpumemprof_predicted shown_prediction(const std::optional<PredictedBytes>& predi
   return {predicted->bytes, predicted->low_bytes, predicted->high_bytes};
 }
 
-gpumemprof_remedy remedy_row(const Remedy& remedy) {
+gpumemprof_remedy remedy_row(const Remedy& remedy, const std::string& why) {
   gpumemprof_remedy row{};
   row.name = text_of(remedy.name);
   row.title = text_of(remedy.title);
@@ -43,19 +47,17 @@ gpumemprof_remedy remedy_row(const Remedy& remedy) {
   row.peak_allocated = shown_prediction(remedy.peak_allocated);
   row.peak_reserved = shown_prediction(remedy.peak_reserved);
   row.at_least_bytes = remedy.at_least_bytes.value_or(GPUMEMPROF_UNKNOWN);
-  row.saving_bytes = remedy.saving_bytes;
+  row.saving_bytes = remedy.peak_allocated ? remedy.saving_bytes : GPUMEMPROF_UNKNOWN_SAVING;
   row.slowdown_percent = remedy.slowdown_pct.value_or(std::numeric_limits<double>::quiet_NaN());
   row.is_slowdown_measured = remedy.is_slowdown_measured ? 1 : 0;
-  row.why = text_of(remedy.why);
+  row.why = text_of(why);
   row.how = text_of(remedy.how);
   return row;
 }
 
-void add_fit(const FitPlan& fit, const std::string& names, gpumemprof_advice_summary& summary) {
+void add_fit(const FitPlan& fit, gpumemprof_advice_summary& summary) {
   summary.fits_already = fit.fits_already ? 1 : 0;
   summary.is_fit_found = fit.is_found ? 1 : 0;
-  summary.fit_refusal = text_of(fit.refusal);
-  summary.fit_names = text_of(names);
   if (!fit.is_found || fit.fits_already) return;
   summary.fit_peak_allocated = shown_prediction(fit.set.peak_allocated);
   summary.fit_peak_reserved = shown_prediction(fit.set.peak_reserved);
@@ -66,6 +68,17 @@ std::string joined_names(const std::optional<FitPlan>& fit) {
   if (!fit || !fit->is_found) return names;
   for (const std::string& name : fit->set.names) names += (names.empty() ? "" : "+") + name;
   return names;
+}
+
+gpumemprof_advice* handed_out_advice(Advice made, std::shared_ptr<const Recording> recording) {
+  auto advice = std::make_unique<gpumemprof_advice>();
+  advice->recording = std::move(recording);
+  advice->fit_names = joined_names(made.fit);
+  for (const Remedy& remedy : made.remedies) advice->whys.push_back(in_api_words(remedy.why));
+  advice->partial = in_api_words(made.partial);
+  if (made.fit) advice->fit_refusal = in_api_words(made.fit->refusal);
+  advice->advice = std::move(made);
+  return advice.release();
 }
 
 }  // namespace
@@ -94,8 +107,7 @@ gpumemprof_advice* gpumemprof_advise(const gpumemprof_recording* recording,
       api::report(error, made.error());
       return nullptr;
     }
-    std::string names = api::joined_names(made.value().fit);
-    return new gpumemprof_advice{std::move(made).value(), recording->recording, std::move(names)};
+    return api::handed_out_advice(std::move(made).value(), recording->recording);
   });
 }
 
@@ -108,12 +120,12 @@ void gpumemprof_get_advice(const gpumemprof_advice* advice, gpumemprof_advice_su
   summary.run_kind = static_cast<std::int32_t>(made.kind);
   summary.peak_allocated_bytes = made.peak_allocated_bytes;
   summary.peak_reserved_bytes = made.has_pool ? made.peak_reserved_bytes : GPUMEMPROF_UNKNOWN;
-  summary.partial = api::text_of(made.partial);
-  summary.fit_refusal = api::text_of("");
-  summary.fit_names = api::text_of("");
+  summary.partial = api::text_of(advice->partial);
+  summary.fit_refusal = api::text_of(advice->fit_refusal);
+  summary.fit_names = api::text_of(advice->fit_names);
   summary.fit_peak_allocated = api::shown_prediction(std::nullopt);
   summary.fit_peak_reserved = api::shown_prediction(std::nullopt);
-  if (made.fit) api::add_fit(*made.fit, advice->fit_names, summary);
+  if (made.fit) api::add_fit(*made.fit, summary);
   api::fill(out, out_size, summary);
 }
 
@@ -121,8 +133,9 @@ size_t gpumemprof_read_remedies(const gpumemprof_advice* advice, uint64_t first,
                                 gpumemprof_remedy* rows, size_t count, size_t row_size) {
   if (advice == nullptr) return 0;
   const std::vector<Remedy>& remedies = advice->advice.remedies;
-  return api::fill_rows(rows, count, row_size, first, remedies.size(),
-                        [&](std::uint64_t row) { return api::remedy_row(remedies[row]); });
+  return api::fill_rows(rows, count, row_size, first, remedies.size(), [&](std::uint64_t row) {
+    return api::remedy_row(remedies[row], advice->whys[row]);
+  });
 }
 
 void gpumemprof_advice_free(gpumemprof_advice* advice) { delete advice; }

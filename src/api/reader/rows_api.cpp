@@ -1,4 +1,5 @@
 // Devices, and what is read row by row: events, allocations, stacks.
+#include "analysis/code/user_frame.h"
 #include "api/reader/opened_recording.h"
 
 namespace gpumemprof::api {
@@ -70,6 +71,11 @@ gpumemprof_allocation allocation_row(const Store& store, const DeviceRecord& rec
   return row;
 }
 
+gpumemprof_frame frame_row(const Store& store, FrameId id) {
+  const Frame& frame = store.frame(id);
+  return {text_of(store.text(frame.name)), text_of(store.text(frame.file)), frame.line};
+}
+
 }  // namespace
 }  // namespace gpumemprof::api
 
@@ -130,12 +136,21 @@ size_t gpumemprof_read_stack(const gpumemprof_recording* recording, uint32_t sta
   return api::guarded<std::size_t>(0, nullptr, [&] {
     const std::vector<FrameId> frames = store.stacks().frames_of(StackId(stack));
     api::fill_rows(rows, count, row_size, 0, frames.size(), [&](std::uint64_t row) {
-      const Frame& frame = store.frame(frames[static_cast<std::size_t>(row)]);
-      return gpumemprof_frame{api::text_of(store.text(frame.name)),
-                              api::text_of(store.text(frame.file)), frame.line};
+      return api::frame_row(store, frames[static_cast<std::size_t>(row)]);
     });
     return frames.size();
   });
+}
+
+int gpumemprof_line_of_stack(const gpumemprof_recording* recording, uint32_t stack,
+                             gpumemprof_frame* out, size_t out_size) {
+  if (recording == nullptr) return 0;
+  const Store& store = recording->recording->store();
+  if (stack >= store.stacks().size()) return 0;
+  const StackId line = line_part(store, StackId(stack));
+  if (line.is_none()) return 0;
+  api::fill(out, out_size, api::frame_row(store, store.stacks().frame(line)));
+  return 1;
 }
 
 const char* gpumemprof_action_name(int32_t action) {

@@ -207,8 +207,9 @@ void gpumemprof_record_step(void) {
   api::guarded(0, nullptr, [&] {
     if (!capture::is_recording()) return 0;
     const std::uint32_t number = steps.fetch_add(1, std::memory_order_relaxed);
-    if (number > 0) capture::mark("step " + std::to_string(number - 1), Annotation::Stage::end);
-    capture::mark("step " + std::to_string(number), Annotation::Stage::start);
+    // Reports count steps from 1.
+    if (number > 0) capture::mark("step " + std::to_string(number), Annotation::Stage::end);
+    capture::mark("step " + std::to_string(number + 1), Annotation::Stage::start);
     capture::mark_phase(PhaseMark::Kind::step_start, number);
     return 0;
   });

@@ -72,6 +72,7 @@ TEST_F(CInterface, ReportsAWrongCallAsAnError) {
   gpumemprof_source_bytes bytes;
   EXPECT_EQ(gpumemprof_sources_at(recording_, 0, UINT32_MAX, &bytes, sizeof(bytes), &error), 0);
   ASSERT_NE(error, nullptr);
+  EXPECT_THAT(gpumemprof_error_sentence(error), testing::EndsWith("; name another one"));
   gpumemprof_error_free(error);
 
   EXPECT_EQ(gpumemprof_open(nullptr, nullptr), nullptr);
@@ -100,10 +101,38 @@ TEST_F(CInterface, RefusesOptionsThatNameNothing) {
   simulate.memory_limit_count = 1;
   EXPECT_EQ(gpumemprof_simulate(recording_, &simulate, sizeof(simulate), &error), nullptr);
   expect_usage_error(error);
+  const char* backend = "backend:cudaMallocAsync";
+  simulate.memory_limit_count = 0;
+  simulate.alloc_confs = &backend;
+  simulate.alloc_conf_count = 1;
+  EXPECT_EQ(gpumemprof_simulate(recording_, &simulate, sizeof(simulate), &error), nullptr);
+  ASSERT_NE(error, nullptr);
+  EXPECT_THAT(gpumemprof_error_hint(error), testing::HasSubstr("`alloc_confs`"));
+  expect_usage_error(error);
   gpumemprof_advise_options advise = {GPUMEMPROF_UNKNOWN, GPUMEMPROF_UNKNOWN, GPUMEMPROF_UNKNOWN,
                                       -65536, nullptr};
   EXPECT_EQ(gpumemprof_advise(recording_, &advise, sizeof(advise), &error), nullptr);
   expect_usage_error(error);
+}
+
+TEST_F(CInterface, SaysThatARecordingHasNoSuchDevice) {
+  const auto expect_no_device = [](gpumemprof_error* error) {
+    ASSERT_NE(error, nullptr);
+    EXPECT_EQ(gpumemprof_error_kind(error), GPUMEMPROF_USAGE);
+    EXPECT_STREQ(gpumemprof_error_message(error), "there is no device 77 in it");
+    EXPECT_STREQ(gpumemprof_error_hint(error), "it holds cuda:0");
+    gpumemprof_error_free(error);
+  };
+  gpumemprof_error* error = nullptr;
+  gpumemprof_simulate_options simulate{};
+  simulate.device = 77;
+  EXPECT_EQ(gpumemprof_simulate(recording_, &simulate, sizeof(simulate), &error), nullptr);
+  expect_no_device(error);
+  error = nullptr;
+  const gpumemprof_advise_options advise = {GPUMEMPROF_UNKNOWN, GPUMEMPROF_UNKNOWN,
+                                            GPUMEMPROF_UNKNOWN, 77, nullptr};
+  EXPECT_EQ(gpumemprof_advise(recording_, &advise, sizeof(advise), &error), nullptr);
+  expect_no_device(error);
 }
 
 TEST(CNull, IsAnErrorOrHasNoRows) {
@@ -140,6 +169,7 @@ TEST(CNull, IsAnErrorOrHasNoRows) {
   EXPECT_EQ(gpumemprof_read_steps(nullptr, 0, 0, &step, 1, sizeof(step)), 0U);
   gpumemprof_frame frame;
   EXPECT_EQ(gpumemprof_read_stack(nullptr, 0, &frame, 1, sizeof(frame)), 0U);
+  EXPECT_EQ(gpumemprof_line_of_stack(nullptr, 0, &frame, sizeof(frame)), 0);
   gpumemprof_simulated run;
   EXPECT_EQ(gpumemprof_read_simulated(nullptr, 0, &run, 1, sizeof(run)), 0U);
   gpumemprof_remedy remedy;
@@ -184,7 +214,7 @@ TEST(CRecorder, SaysThatThereIsNoTorchToRecord) {
             nullptr);
   ASSERT_NE(error, nullptr);
   EXPECT_EQ(gpumemprof_error_kind(error), GPUMEMPROF_ENVIRONMENT);
-  EXPECT_THAT(gpumemprof_error_sentence(error), testing::HasSubstr("libc10"));
+  EXPECT_THAT(gpumemprof_error_message(error), testing::HasSubstr("has not loaded libtorch"));
   gpumemprof_error_free(error);
 }
 

@@ -173,6 +173,21 @@ TEST_F(CudaRecorder, LabelsThatMoveNameWhatIsThereThen) {
   EXPECT_THAT(names, testing::ElementsAre("layer.grad", "layer.grad", "", ""));
 }
 
+TEST_F(CudaRecorder, SaysInTheWordsOfTheInterfaceWhichStepsThereAre) {
+  for (const auto& [steps, hint] :
+       {std::pair<int, std::string>{0, "open it as a whole"}, {1, "ask for steps 1 to 1"}}) {
+    gpumemprof::RecordOptions options;
+    options.overwrites = true;
+    gpumemprof::Recorder recorder(path, options);
+    for (int step = 0; step < steps; ++step) gpumemprof::step();
+    release(allocate(20 * kMiB));
+    ASSERT_TRUE(recorder.stop());
+    const auto part = gpumemprof::Recording::open_steps(path, 7, 9);
+    ASSERT_FALSE(part);
+    EXPECT_EQ(part.error().hint, hint);
+  }
+}
+
 TEST_F(CudaRecorder, RecordsThatADeviceWasFull) {
   gpumemprof::Recorder recorder(path);
   allocate(20 * kMiB);

@@ -98,6 +98,47 @@ TEST_P(EverySnapshot, SourcesAddUpToWhatIsAllocated) {
   }
 }
 
+TEST_P(EverySnapshot, AdvisesTheKindOfRunThatItReports) {
+  const auto advice = recording_->advise();
+  if (!advice) return;
+  for (const Device& device : recording_->devices()) {
+    if (device.index() == advice->device()) {
+      EXPECT_EQ(device.run_kind(), advice->run_kind());
+    }
+  }
+}
+
+TEST_P(EverySnapshot, AdvisesInTheWordsOfTheInterface) {
+  const auto advice = recording_->advise();
+  if (!advice) return;
+  EXPECT_THAT(advice->partial(), Not(HasSubstr("--")));
+  for (const gpumemprof::Remedy& remedy : advice->remedies())
+    EXPECT_THAT(remedy.why, Not(HasSubstr("--")));
+}
+
+TEST_P(EverySnapshot, KnowsASavingWhereItPredicts) {
+  const auto advice = recording_->advise();
+  if (!advice) return;
+  for (const gpumemprof::Remedy& remedy : advice->remedies())
+    EXPECT_EQ(remedy.saving_bytes.has_value(), remedy.peak_allocated.has_value()) << remedy.name;
+}
+
+TEST_P(EverySnapshot, EventsOfABlockHoldWhatWasRequested) {
+  for (const Device& device : recording_->devices()) {
+    std::map<std::uint32_t, std::uint64_t> requested;
+    for (const gpumemprof::Allocation& allocation : device.allocations()) {
+      for (const auto& event : {allocation.alloc_event, allocation.free_event})
+        if (event) requested[*event] = allocation.requested_bytes;
+    }
+    std::uint32_t number = 0;
+    for (const gpumemprof::Event& event : device.events()) {
+      if (const auto found = requested.find(number++); found != requested.end()) {
+        EXPECT_EQ(event.size_bytes, found->second) << event.action;
+      }
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Snapshots, EverySnapshot, testing::ValuesIn(all_snapshots()));
 
 TEST(Reader, ShowsStacksInnermostFirst) {
@@ -113,6 +154,22 @@ TEST(Reader, ShowsStacksInnermostFirst) {
   EXPECT_TRUE(has_script);
   EXPECT_THAT(recording->stack(std::nullopt), IsEmpty());
   EXPECT_THAT(recording->stack(4'000'000'000U), IsEmpty());
+}
+
+TEST(Reader, NamesTheLineOfTheProgramAsReportsDo) {
+  const auto recording = Recording::open(snapshot("gpt2_b4_fp32_adamw"));
+  ASSERT_TRUE(recording);
+  bool has_inner = false;  // a frame of torch below the line
+  for (const gpumemprof::Allocation& allocation : recording->devices().front().allocations()) {
+    const auto line = recording->line(allocation.stack);
+    ASSERT_EQ(line.has_value(), allocation.stack.has_value());
+    if (!line) continue;
+    EXPECT_EQ(line->file, "/train/case.py");
+    has_inner = has_inner || recording->stack(allocation.stack).front().file != line->file;
+  }
+  EXPECT_TRUE(has_inner);
+  EXPECT_FALSE(recording->line(std::nullopt));
+  EXPECT_FALSE(recording->line(4'000'000'000U));
 }
 
 TEST(Reader, SimulatesOtherSettings) {
@@ -175,6 +232,16 @@ TEST(Reader, GivesTheDocumentsOfTheCommandLine) {
   EXPECT_THAT(recording->info_json().value(), HasSubstr("\"devices\""));
   EXPECT_THAT(recording->leaks_json().value(), HasSubstr("\"verdict\""));
   EXPECT_GT(recording->devices().front().out_of_memory(), 0U);
+}
+
+TEST(Reader, SaysWhyADocumentCannotBeMade) {
+  const auto advice = gpumemprof::Advice(nullptr).json();
+  ASSERT_FALSE(advice);
+  EXPECT_EQ(advice.error().kind, GPUMEMPROF_USAGE);
+  EXPECT_EQ(advice.error().message, "no advice was given");
+  const auto simulation = gpumemprof::Simulation(nullptr).json();
+  ASSERT_FALSE(simulation);
+  EXPECT_EQ(simulation.error().message, "no simulation was given");
 }
 
 std::string trace(const std::string& name) {

@@ -42,5 +42,7 @@ target_link_libraries(_core PRIVATE gpumemprof_session gpumemprof_report gpumemp
 file(WRITE "${PROJECT_BINARY_DIR}/exports.map" "{ global: PyInit__core; local: *; };\n")
 target_link_options(_core PRIVATE "-Wl,--version-script=${PROJECT_BINARY_DIR}/exports.map")
 install(TARGETS _core LIBRARY DESTINATION gpumemprof)
+# Not beside the modules: it is none, and whoever walks through the package would import it.
+install(TARGETS gpumemprof_redirect LIBRARY DESTINATION gpumemprof/data)
 # Python runs it at startup; it does nothing unless the environment has GPUMEMPROF=1.
 install(FILES "${PROJECT_SOURCE_DIR}/python/gpumemprof.pth" DESTINATION .)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
+import os
 import signal
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -21,6 +24,15 @@ from gpumemprof.estimate.process.facts import LIMIT_REACHED, OUT_OF_MEMORY
 from gpumemprof.estimate.process.notes import Notes
 from gpumemprof.estimate.process.request import Request
 from gpumemprof.estimate.ranks.world import World, rank_path
+from gpumemprof.estimate.shelter.changes import Changes
+from gpumemprof.estimate.shelter.shelter import (
+    LANDLOCK,
+    LAYERS_VARIABLE,
+    OVERLAY,
+    REDIRECT,
+    Shelter,
+    open_shelter,
+)
 from gpumemprof.read.recording import Recording
 from gpumemprof.verify import apply
 from gpumemprof.verify.program import RunNotes, add_remedies, open_quietly
@@ -69,6 +81,10 @@ class Run:
     notes: Notes
     effects: list[apply.Effect]
     """What the remedies changed that were applied to it."""
+    changes: Changes | None
+    """What it would have written and removed; None if that is unknown."""
+    shelter: str = OVERLAY
+    """What kept its writes from the user's files."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +112,8 @@ class Trial:
     """To be simulated with the prediction."""
     world: World | None = None
     """Which rank it is; None: the program is one process."""
+    shelter: Shelter | None = None
+    """One that it shares with others; None: it gets its own."""
 
     @property
     def recording_path(self) -> Path:
@@ -116,6 +134,10 @@ def predict(options: Options, trial: Trial) -> Run:
     Raises:
         UnpredictedError: it failed, used no GPU memory, or cannot be predicted.
     """
+    if trial.shelter is None:
+        with closing(open_shelter(options.real_folders)) as own:
+            return predict(options, replace(trial, shelter=own))
+    shelter = trial.shelter
     folder = trial.path.parent
     notes_path = folder / f"{trial.path.stem}.notes"
     effects_path = folder / f"{trial.path.stem}.effects"
@@ -127,12 +149,14 @@ def predict(options: Options, trial: Trial) -> Run:
         seconds=options.seconds,
         assumed=options.assumed,
         shows_progress=not trial.is_captured and sys.stderr.isatty(),
+        has_scratch=shelter.has_scratch,
         world=None if trial.world is None else vars(trial.world),
     )
     applied = _applied(trial, effects_path)
     order = {
         "estimate": request.text(),
         "applied": None if applied is None else json.dumps(vars(applied)),
+        "shelter": shelter.order(),
     }
     words = [str(_LAUNCHER), json.dumps(order), "-o", str(trial.path), "-f", *trial.program]
     code, output = _run(words, trial, options.seconds, notes_path)
@@ -141,7 +165,7 @@ def predict(options: Options, trial: Trial) -> Run:
     effects = RunNotes.take(effects_path).effects if applied is not None else []
     if code < 0 and not notes.ended:
         notes = replace(notes, line=crash_line)
-    return _read(options, trial, code, output, notes, effects)
+    return _read(options, trial, code, output, notes, effects, shelter)
 
 
 def _applied(trial: Trial, effects_path: Path) -> apply.Request | None:
@@ -196,6 +220,7 @@ def _read(
     output: bytes,
     notes: Notes,
     effects: list[apply.Effect],
+    shelter: Shelter,
 ) -> Run:
     def unpredicted(message: str, hint: str) -> UnpredictedError:
         error = UnpredictedError(message, "bad_input", "", hint)
@@ -208,7 +233,7 @@ def _read(
     has_run_out = notes.ended == OUT_OF_MEMORY
     if code not in (0, None) and not has_run_out and not _ran_out(trial):
         how = f"ended with {_ending(code)}"
-        hint = _hint(options, code, notes.problem)
+        hint = _hint(options, code, notes.problem, shelter)
         at = f"{notes.line}: " if notes.line else ""
         if code < 0 and not notes.ended:
             raise unpredicted(f"{at}the program {how}", _CRASH_HINTS.get(-code, hint))
@@ -234,7 +259,8 @@ def _read(
         )
     if code != 0 and prediction.out_of_memory is not None:
         prediction = prediction.failed()
-    return Run(trial.recording_path, recording, prediction, notes, effects)
+    changes = shelter.changes()
+    return Run(trial.recording_path, recording, prediction, notes, effects, changes, shelter.kind)
 
 
 def _open(path: Path) -> Recording | None:
@@ -277,7 +303,7 @@ _NOT_THERE = (
 )
 
 
-def _hint(options: Options, code: int, problem: str) -> str:
+def _hint(options: Options, code: int, problem: str, shelter: Shelter) -> str:
     own = [word for word in options.program[1:] if word.partition("=")[0] in _OWN_FLAGS]
     if code == _USAGE_CODE and own:
         return f"write {own[0]} before {options.name} if it is meant for estimate"
@@ -285,6 +311,16 @@ def _hint(options: Options, code: int, problem: str) -> str:
         return (
             "download what it needs first; a model can also be made without its weights, as by "
             "from_config() or weights=None, and takes the same memory"
+        )
+    if shelter.kind == LANDLOCK:
+        return (
+            "see its messages above; this machine lets it only read, since it has neither overlays "
+            "for users nor gpumemprof's library: --let-write FOLDER lets it write there for real"
+        )
+    if os.strerror(errno.EOVERFLOW) in problem:
+        return (
+            "this may be a file of another owner or group, of which an overlay makes no copy; "
+            f"set {LAYERS_VARIABLE}={REDIRECT} to redirect its calls instead"
         )
     return f"see its messages above, or try it without estimate: {_plain(options)}"
 

@@ -41,8 +41,13 @@ def install_all(
     modes: Callable[[], Any],
     collectives: Collectives,
     world: World | None = None,
+    has_scratch: bool = False,
 ) -> None:
-    """`modes` makes a context in which operations are estimated; `world`: which rank this is."""
+    """Replace it all.
+
+    `modes` makes a context in which operations are estimated; `world` says which rank this is;
+    `has_scratch`: files that the program writes are not the user's.
+    """
     native.install(patcher, device)
     kernels.install(patcher, device)  # before the build looks like one with CUDA
     cuda.install(patcher, device)
@@ -57,7 +62,7 @@ def install_all(
     scripting.install(patcher, device)
     exporting.install(patcher, device)
     data_loading.install(patcher, modes)
-    saver = saving.install(patcher, device, modes)
+    saver = saving.install(patcher, device, modes, has_scratch)
     libraries.install(patcher, saver)
     threads.install(patcher, modes)
     processes.install(patcher, device)

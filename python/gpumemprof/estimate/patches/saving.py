@@ -1,10 +1,15 @@
-"""Saving and loading: checkpoints are kept in this process as shapes, and nothing is written."""
+"""Saving and loading: this process keeps the shapes of what is saved; a file has only its number.
+
+A file that is given by its path is none of the user's if the process has a scratch folder;
+otherwise it exists for the program alone (`VirtualFiles`).
+"""
 
 from __future__ import annotations
 
 import copy
 import importlib.util
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Callable
 
 import torch
@@ -15,6 +20,7 @@ from gpumemprof.estimate.engine.values import is_assumed, known_value
 from gpumemprof.estimate.patches import safe_files
 from gpumemprof.estimate.patches.patcher import Patcher
 from gpumemprof.estimate.patches.virtual_files import VirtualFiles
+from gpumemprof.estimate.shelter import moved_folders
 
 __all__ = ["SavedTensor", "Saver", "install"]
 
@@ -43,9 +49,13 @@ class SavedTensor:
         self.storage_bytes = storage.nbytes()
 
 
-def install(patcher: Patcher, device: Device, modes: Callable[[], Any]) -> Saver:
-    files = VirtualFiles()
-    files.install(patcher)
+def install(patcher: Patcher, device: Device, modes: Callable[[], Any], has_scratch: bool) -> Saver:
+    files: VirtualFiles | None = None
+    if has_scratch:
+        moved_folders.install(patcher)
+    else:
+        files = VirtualFiles()
+        files.install(patcher)
     saver = Saver(device, files, modes)
     patcher.set(torch, "save", saver.save)
     saver.real_load = patcher.set(torch, "load", saver.load)
@@ -57,7 +67,9 @@ def install(patcher: Patcher, device: Device, modes: Callable[[], Any]) -> Saver
 
 
 class Saver:
-    def __init__(self, device: Device, files: VirtualFiles, modes: Callable[[], Any]) -> None:
+    def __init__(
+        self, device: Device, files: VirtualFiles | None, modes: Callable[[], Any]
+    ) -> None:
         self.device = device
         self._files = files
         self._modes = modes
@@ -65,20 +77,22 @@ class Saver:
         self.real_load: Any = torch.load
 
     def save(self, obj: Any, f: Any, *_: Any, **__: Any) -> None:
-        self.device.note("behaviour", "what is saved is kept in memory, and no file is written")
-        self.keep(_described(obj), f)
-
-    def keep(self, content: Any, f: Any) -> None:
-        if hasattr(f, "write"):
-            self._objects.append(content)
-            f.write(_TOKEN + b"%d" % (len(self._objects) - 1))
-        else:
+        self.device.note("behaviour", "of what is saved, the shapes are kept, not the values")
+        content = _described(obj)
+        if self._files is not None and not hasattr(f, "write"):
             self._files.put(f, content)
+            return
+        self._objects.append(content)
+        token = _TOKEN + b"%d" % (len(self._objects) - 1)
+        if hasattr(f, "write"):
+            f.write(token)
+        else:
+            with Path(f).open("wb") as file:
+                file.write(token)
 
     def load(self, f: Any, map_location: Any = None, *args: Any, **kwargs: Any) -> Any:
-        content = self._kept(f)
-        if content is not None:
-            return _restored(content[0], map_location)
+        if self.has(f):
+            return _restored(self.content(f), map_location)
         locations: dict[int, str] = {}
 
         def remember(storage: Any, location: str) -> Any:
@@ -90,24 +104,34 @@ class Saver:
         with self._modes():
             return _moved(loaded, locations, map_location)
 
-    def _kept(self, f: Any) -> tuple[Any] | None:
-        if not hasattr(f, "read"):
-            return (self._files.get(f),) if self._files.has(f) else None
-        start = f.tell()
-        found = f.read(len(_TOKEN) + 20)
-        if isinstance(found, bytes) and found.startswith(_TOKEN):
-            return (self._objects[int(found[len(_TOKEN) :])],)
-        f.seek(start)
-        return None
+    def has(self, f: Any) -> bool:
+        """Whether a file, by its path or opened, holds what was saved here."""
+        if self._files is not None and not hasattr(f, "read"):
+            return self._files.has(f)
+        return _read_head(f).startswith(_TOKEN)
 
-    def has(self, path: Any) -> bool:
-        return self._files.has(path)
-
-    def content(self, path: Any) -> Any:
-        return self._files.get(path)
+    def content(self, f: Any) -> Any:
+        if self._files is not None and not hasattr(f, "read"):
+            return self._files.get(f)
+        return self._objects[int(_read_head(f)[len(_TOKEN) :])]
 
     def restored(self, content: Any, map_location: Any) -> Any:
         return _restored(content, map_location)
+
+
+def _read_head(f: Any) -> bytes:
+    """As long as a token can be; an opened file stays where it is."""
+    length = len(_TOKEN) + 20
+    if hasattr(f, "read"):
+        start = f.tell()
+        found = f.read(length)
+        f.seek(start)
+        return found if isinstance(found, bytes) else b""
+    try:
+        with Path(f).open("rb") as file:
+            return file.read(length)
+    except (OSError, TypeError, ValueError):  # It is the real function's to say.
+        return b""
 
 
 def _map(value: Any, function: Callable[[Any], Any]) -> Any:

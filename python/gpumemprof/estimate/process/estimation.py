@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 import traceback
+from dataclasses import replace
 from types import TracebackType
 
 from gpumemprof.errors import Error
@@ -15,6 +16,7 @@ from gpumemprof.estimate.process.crashes import watch_crashes, watch_replacement
 from gpumemprof.estimate.process.ending import StepLimit, TimeLimit, end_main_thread
 from gpumemprof.estimate.process.facts import LIMIT_REACHED, OUT_OF_MEMORY
 from gpumemprof.estimate.process.notes import Notes
+from gpumemprof.estimate.process.outside import Outside
 from gpumemprof.estimate.process.own_ends import watch_own_ends
 from gpumemprof.estimate.process.program_lines import innermost_line, main_line
 from gpumemprof.estimate.process.request import Request
@@ -30,12 +32,14 @@ class Estimation:
 
     def __init__(self, request: Request) -> None:
         self._request = request
-        self._notes = Notes()
+        self._outside = Outside()
+        self._notes = Notes(sent=self._outside.sent, started=self._outside.started)
         self._card = SimulatedCard(
             find_card(request.card),
             request.limit_bytes,
             request.assumed,
             None if request.world is None else World(**request.world),
+            request.has_scratch,
         )
         self._time: TimeLimit | None = None
         self._steps: StepLimit | None = None
@@ -48,6 +52,7 @@ class Estimation:
         """Before the program's first line."""
         watch_crashes(self._request.notes_path)
         watch_replacement(self._refuse)
+        self._outside.watch()
         watch_own_ends(self._on_own_exit, self._on_end_at_once)
         seconds = self._request.seconds
         if seconds is not None:
@@ -60,7 +65,7 @@ class Estimation:
     def _on_end_at_once(self, line: str) -> None:
         """Nothing runs after this, so the notes are written now."""
         if not self._notes.ended:
-            Notes("exit", line=line).write(self._request.notes_path)
+            replace(self._notes, ended="exit", line=line).write(self._request.notes_path)
 
     def settings(self) -> str:
         """The allocator's settings."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 __all__ = ["Notes"]
@@ -22,6 +22,10 @@ class Notes:
     """One sentence if it could not be predicted to its end."""
     is_prediction_refused: bool = False
     """Whether the prediction, not the program, is why it ended."""
+    sent: list[str] = field(default_factory=list)
+    """The hosts that it spoke to."""
+    started: list[str] = field(default_factory=list)
+    """The programs that it started."""
 
     def write(self, path: str) -> None:
         """Replace the file."""

@@ -26,6 +26,8 @@ class Request:
     assumed: dict[str, float] = field(default_factory=dict)
     """By ``file:line``: what the values computed there are to be taken for."""
     shows_progress: bool = False
+    has_scratch: bool = False
+    """What the program writes lands in a scratch folder; otherwise it cannot write."""
     world: dict[str, Any] | None = None
     """The fields of `World` if the program has several ranks."""
 

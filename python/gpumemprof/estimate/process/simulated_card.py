@@ -24,12 +24,14 @@ class SimulatedCard:
         limit_bytes: int,
         assumed: Mapping[str, float],
         world: World | None = None,
+        has_scratch: bool = False,
     ) -> None:
         self._card = card
         self._limit_bytes = limit_bytes
         self._assumed = dict(assumed)
         self._has_begun = False
         self._world = world
+        self._has_scratch = has_scratch
         self.device = 0 if world is None else world.local_rank
         self.hidden_files = list(hidden_files())
 
@@ -54,6 +56,7 @@ class SimulatedCard:
                 limit_bytes=self._limit_bytes,
                 world=self._world,
                 prints_sentences=False,
+                has_scratch=self._has_scratch,
             ),
         )
         self._has_begun = True

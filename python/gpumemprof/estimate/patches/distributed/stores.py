@@ -12,6 +12,7 @@ from torch.distributed import distributed_c10d, rendezvous
 
 from gpumemprof.estimate.engine.failures import CannotEstimate
 from gpumemprof.estimate.patches.patcher import Patcher
+from gpumemprof.estimate.ranks.selection import flags_for
 from gpumemprof.estimate.ranks.world import World
 
 __all__ = ["install"]
@@ -85,5 +86,5 @@ def _check_world(rank: int, size: int, world: World | None) -> None:
     raise CannotEstimate(
         f"the program starts torch.distributed with {size} ranks, and {ranks} "
         f"{'is' if ranks == 1 else 'are'} predicted",
-        f"use gpumemprof estimate --nproc {size} ...",
+        f"use gpumemprof estimate {flags_for(size)} ...",
     )

@@ -13,10 +13,12 @@ _PACKAGES = str(Path(__file__).resolve().parents[4])
 if _PACKAGES not in sys.path:
     sys.path.append(_PACKAGES)
 
+from gpumemprof.estimate.shelter.enter import enter  # noqa: E402
 from gpumemprof.recorder import run  # noqa: E402
 
 if __name__ == "__main__":
     order = json.loads(sys.argv[1])
+    enter(order["shelter"])
     sys.exit(
         run.main(sys.argv[2:], is_quiet=True, applied=order["applied"], estimate=order["estimate"])
     )

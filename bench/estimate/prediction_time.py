@@ -174,10 +174,12 @@ class Cost(NamedTuple):
     exit_code: int
 
 
-def run(command: list[str]) -> Cost:
+def run(command: list[str], folder: Path | None = None) -> Cost:
     """Of the command and all processes that it starts; the memory is that of the largest."""
     started = time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     _, status, usage = os.wait4(process.pid, 0)
     return Cost(
         usage.ru_utime + usage.ru_stime,

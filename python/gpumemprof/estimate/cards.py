@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import re
 from dataclasses import dataclass
 
+from gpumemprof import _core
 from gpumemprof.errors import UsageError
 
 __all__ = ["CARDS", "DEFAULT", "Card", "find_card"]
@@ -142,7 +144,7 @@ CARDS: tuple[Card, ...] = (
         (8, 0),
         108,
         81_049,
-        aliases=("a100", "a100-80gb-sxm", "a100-80gb-pcie"),
+        aliases=("a100-80gb-sxm", "a100-80gb-pcie"),
     ),
     _card("h100-pcie", "H100 PCIe 80 GB", "H100 PCIe", (9, 0), 114, 81_008),
     _card("rtx-a6000", "RTX A6000", "RTX A6000", (8, 6), 84, 48_676, aliases=("a6000",)),
@@ -176,7 +178,7 @@ CARDS: tuple[Card, ...] = (
     _card("a10g", "A10G", "A10G", (8, 6), 80, 22_587, aliases=("a10g-24gb",)),
     _card("a10", "A10", "A10", (8, 6), 72, 22_587, ASSUMED, ("a10-24gb",)),
     _card("l4", "L4", "L4", (8, 9), 58, 22_491, aliases=("l4-24gb",)),
-    _card("v100-16gb", "V100 16 GB", "Tesla V100-SXM2-16GB", (7, 0), 80, 16_130, aliases=("v100",)),
+    _card("v100-16gb", "V100 16 GB", "Tesla V100-SXM2-16GB", (7, 0), 80, 16_130),
     _card("rtx-4080", "RTX 4080", "GeForce RTX 4080", (8, 9), 76, 16_049, aliases=("4080",)),
     _card("t4", "T4", "Tesla T4", (7, 5), 40, 14_930, aliases=("t4-16gb",)),
     _card(
@@ -225,6 +227,15 @@ def _plain(name: str) -> str:
     return text
 
 
+def _is_size_of(id: str, name: str) -> bool:
+    """Whether the one is the other with a size.
+
+    >>> _is_size_of("a10040gb", "a100"), _is_size_of("h100nvl", "h100")
+    (True, False)
+    """
+    return name != "" and re.fullmatch(re.escape(name) + r"\d+gb", id) is not None
+
+
 def _names() -> dict[str, Card]:
     found: dict[str, Card] = {}
     for card in CARDS:
@@ -240,12 +251,25 @@ def find_card(name: str) -> Card:
     ('h100-80gb', 'rtx-4090', 'a100-40gb')
 
     Raises:
-        UsageError: there is no such card.
+        UsageError: there is no such card, or there are several that differ in their memory.
     """
     names = _names()
     card = names.get(_plain(name))
     if card is not None:
         return card
+    sizes = [each.id for each in CARDS if _is_size_of(_plain(each.id), _plain(name))]
+    if sizes:
+        listed = " and ".join(sizes)
+        raise UsageError(f"'{name}' may be {listed}", "usage", "", f"try --gpu {sizes[-1]}")
+    size = _core.parse_bytes(name) or 0
+    if size >= 1 << 20:
+        example = min(CARDS, key=lambda each: abs(each.total_bytes - size)).id
+        raise UsageError(
+            f"'{name}' is a size, not a card",
+            "usage",
+            "",
+            f"name a card, as in --gpu {example}, or add --fit {name}, which asks whether it fits",
+        )
     close = difflib.get_close_matches(_plain(name), names, n=1)
     if close:
         raise UsageError(f"unknown card '{name}', did you mean '{names[close[0]].id}'?", "usage")

@@ -148,9 +148,12 @@ class estimating:  # noqa: N801 - reads as a verb in a with statement
         if path is None:
             self._folder = tempfile.TemporaryDirectory(prefix="gpumemprof-")
             path = str(Path(self._folder.name) / "estimate.gmp")
-        self._recording = ActiveRecording(
-            path, True, False, self._overwrites, simulation=self._simulation
-        )
+        try:
+            self._recording = ActiveRecording(
+                path, True, False, self._overwrites, simulation=self._simulation
+            )
+        except Error as error:  # It says all; our own calls in between say nothing.
+            raise error.with_traceback(None) from None
         self._recording_path = path
         return self._result
 

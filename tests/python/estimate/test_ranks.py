@@ -120,7 +120,7 @@ def test_a_world_without_nproc_is_one_sentence(estimate, monkeypatch):
     monkeypatch.delenv("RANK", raising=False)
     with pytest.raises(CannotEstimate, match="--nproc 8"):
         dist.init_process_group("nccl")
-    with pytest.raises(CannotEstimate, match="--nproc 16"):
+    with pytest.raises(CannotEstimate, match="--nproc 8 --nnodes 2"):
         dist.init_process_group("nccl", rank=0, world_size=16)
     with pytest.raises(CannotEstimate, match="--nproc 2"):
         torch.multiprocessing.spawn(print, nprocs=2)

@@ -33,6 +33,18 @@ def test_after_an_estimate_the_process_is_as_before():
     assert torch.ones(3).sum().item() == 3
 
 
+def test_the_check_at_the_start_steps_no_optimizer_of_the_program():
+    from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+    steps = []
+    handle = register_optimizer_step_pre_hook(lambda *_: steps.append(1))
+    try:
+        with session.estimating(CARD, memory=CountingMemory()):
+            assert steps == []
+    finally:
+        handle.remove()
+
+
 def test_the_driver_finds_no_card_whatever_the_program_sets(estimate):
     os.environ["CUDA_VISIBLE_DEVICES"] = "0"
     assert os.environ["CUDA_VISIBLE_DEVICES"] == "0"
@@ -104,6 +116,10 @@ def test_after_a_backward_without_a_gpu_the_sentence_says_what_to_do(tmp_path):
     assert done.returncode != 0
     assert "backward has already run in this process" in done.stderr
     assert "in a new process" in done.stderr
+    # One traceback, from the program's line, without what torch said inside of the estimate.
+    assert done.stderr.count("Traceback") == 1
+    assert "INTERNAL ASSERT" not in done.stderr
+    assert done.stderr.count("File ") == 2
 
 
 def test_the_garbage_collector_is_left_as_it_was(memory):

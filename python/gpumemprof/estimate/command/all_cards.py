@@ -25,6 +25,7 @@ from gpumemprof.estimate.command.table import table
 from gpumemprof.estimate.command.units import size
 from gpumemprof.estimate.command.verdict import Answer, Room, Verdict, judge
 from gpumemprof.estimate.ranks.world import World
+from gpumemprof.estimate.shelter.shelter import Shelter
 
 __all__ = ["answer", "as_text", "judge_cards"]
 
@@ -109,7 +110,7 @@ def _runs(
     """The program, or each of its ranks."""
     name = f"{card.id}-{'whole' if limits else 'alone'}"
 
-    def run_rank(world: World | None, place: Path) -> Run:
+    def run_rank(place: Path, world: World | None, shelter: Shelter | None) -> Run:
         trial = Trial(
             card,
             limit_bytes,
@@ -118,14 +119,16 @@ def _runs(
             is_captured=True,
             limits=limits,
             world=world,
+            shelter=shelter,
         )
         return predict(options, trial)
 
     if options.per_node is None:
-        return [run_rank(None, folder)]
+        return [run_rank(folder, None, None)]
     place = folder / name
     place.mkdir()
-    return Ranks(options, place, lambda world, at, _: run_rank(world, at), True).predict()
+    ranks = Ranks(options, place, lambda run: run_rank(run.folder, run.world, run.shelter), True)
+    return ranks.predict()
 
 
 def judge_cards(runs: list[Run], cards: list[Card]) -> list[CardAnswer]:
@@ -161,11 +164,23 @@ def _row(entry: CardAnswer) -> list[str]:
     spare = size(free - peak) if free >= peak else "-"
     what = verdict.answer.value
     if short is not None:
-        where = f" at {verdict.line}" if verdict.line else ""
-        spare, what = f"-{size(short)}", f"{what}:{where or ' out of memory'}"
+        spare = f"-{size(short)}"
     elif verdict.is_tight:
         what = f"{what}, tight"
     return [entry.card.title, entry.card.id, size(peak), size(free), spare, what]
+
+
+def _shortages(answers: list[CardAnswer]) -> list[str]:
+    """Where memory runs out, and on which cards."""
+    titles: dict[str, list[str]] = {}
+    for entry in answers:
+        if entry.verdict.line:
+            titles.setdefault(entry.verdict.line, []).append(entry.card.title)
+    return [
+        line
+        for where, cards in titles.items()
+        for line in paragraph(f"Memory runs out at {where}: {', '.join(cards)}.")
+    ]
 
 
 def _as_json(answers: list[CardAnswer], missing: list[MissingCards]) -> str:
@@ -198,6 +213,7 @@ def as_text(name: str, answers: list[CardAnswer], missing: Sequence[MissingCards
     lines += table([_HEAD, *(_row(entry) for entry in answers)], _IS_TEXT)
     lines += [
         "",
+        *_shortages(answers),
         *paragraph(
             "peak: what PyTorch's pool would grow to on a card without a limit; of: what is free "
             "after the context. tight: it fits by giving cached memory back, which slows it down."

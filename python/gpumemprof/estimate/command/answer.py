@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from gpumemprof.estimate.cards import Card
+from gpumemprof.estimate.cards import ASSUMED, MEASURED, PUBLISHED, Card
 from gpumemprof.estimate.command.bands import Band
+from gpumemprof.estimate.command.files import files_json, files_text
 from gpumemprof.estimate.command.options import Options
 from gpumemprof.estimate.command.page import page_width, paragraph
 from gpumemprof.estimate.command.prediction import Assumption
@@ -15,7 +16,15 @@ from gpumemprof.estimate.command.single import Single
 from gpumemprof.estimate.command.units import size
 from gpumemprof.estimate.command.verdict import Verdict
 
-__all__ = ["as_json", "as_text", "assumptions_text", "failures_text", "head_json", "peaks_sentence"]
+__all__ = [
+    "as_json",
+    "as_text",
+    "assumptions_text",
+    "failures_text",
+    "head_json",
+    "peaks_sentence",
+    "report_text",
+]
 
 _MOST_ASSUMPTIONS = 20
 _MANY_READS = 100
@@ -24,17 +33,26 @@ _MANY_READS = 100
 def as_text(options: Options, single: Single) -> str:
     """For people."""
     verdict = single.verdict
-    lines = paragraph(f"{options.name} {verdict.sentence}")
+    lines = paragraph(verdict.about(options.name))
     lines += failures_text(single.run.prediction.assumptions)
     lines += paragraph(peaks_sentence(verdict), 2)
     lines += paragraph(_basis(options, single), 2)
-    report = single.run.recording.to_text(width=page_width())
-    if options.output is None:  # The file is gone by then.
-        report = report.partition("\nNext: ")[0]
+    report = report_text(options, single.run)
     lines += ["", report.rstrip("\n"), "", *assumptions_text(single.run.prediction.assumptions)]
+    lines += files_text(single.run)
     if options.output is None:
         lines += ["", "Keep it for report, view, simulate and advise: add -o FILE.gmp"]
     return "\n".join(lines)
+
+
+def report_text(options: Options, run: Run) -> str:
+    """The ordinary report; where no file was kept, it names none."""
+    report = run.recording.to_text(width=page_width())
+    if options.output is not None:
+        return report
+    report = report.partition("\nNext: ")[0]
+    lines = report.replace(f"{run.path.name}: ", f"{options.name}: ", 1).splitlines()
+    return "\n".join(line for line in lines if str(run.path.parent) not in line)
 
 
 def peaks_sentence(verdict: Verdict) -> str:
@@ -65,6 +83,8 @@ def _basis(options: Options, single: Single) -> str:
         ran = _stopped(options, notes.line, steps, single.run.prediction.assumptions)
     elif notes.ended == "steps":
         ran = f"It was stopped after {steps}, as --steps says; the rest was not predicted."
+        if grown := single.run.prediction.grown_bytes_per_step:
+            ran += f" Memory grew by {size(grown)} a step: the whole run needs more, --steps all."
     elif notes.steps:
         ran = f"It ran to its end, with {steps}."
     else:
@@ -93,10 +113,15 @@ def _stopped(options: Options, line: str, steps: str, assumptions: list[Assumpti
     return f"{text}; --limit SECONDS gives it more time."
 
 
+_FROM = {MEASURED: "measured", PUBLISHED: "from its data sheet", ASSUMED: "assumed"}
+
+
 def _card_sentence(card: Card) -> str:
-    if card.total_from == card.context_from:
-        return f"The card's figures are {card.total_from}."
-    return f"The card's memory is {card.total_from}, its context {card.context_from}."
+    total, context = _FROM[card.total_from], _FROM[card.context_from]
+    taken = f"what CUDA's own context takes of it ({size(card.context_bytes)})"
+    if total == context:
+        return f"The size of the card's memory and {taken} are {total}."
+    return f"The size of the card's memory is {total}, {taken} is {context}."
 
 
 def failures_text(assumptions: list[Assumption]) -> list[str]:
@@ -155,6 +180,7 @@ def head_json(card: Card, run: Run, verdict: Verdict) -> dict[str, Any]:
         },
         "ended": run.notes.ended or None,
         "optimizer_steps": run.notes.steps,
+        **files_json(run),
         "assumptions": [
             {
                 "kind": entry.kind,

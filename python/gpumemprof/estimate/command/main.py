@@ -8,6 +8,7 @@ import signal
 import tempfile
 import threading
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 
@@ -50,7 +51,8 @@ def main(arguments: Sequence[str]) -> int:
             print_message(note)
         _use_calibration(options)
         with _ending_together(), tempfile.TemporaryDirectory(prefix="gpumemprof-") as folder:
-            return _answer(options, Path(folder))
+            real = [folder, *options.real_folders]
+            return _answer(replace(options, real_folders=real), Path(folder))
     except Error as error:
         print_message(str(error))
         return _CODES.get(error.code, _BUG_CODE)

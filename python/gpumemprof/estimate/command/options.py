@@ -31,7 +31,8 @@ Usage: gpumemprof estimate [OPTIONS] SCRIPT [ARGUMENTS...]
        gpumemprof estimate --gpus
 
 The program runs unchanged, on tensors that have shapes but no contents.
-Nothing is computed on a GPU, even if there is one.
+Nothing is computed on a GPU, even if there is one. No file is changed: what it
+writes and removes it sees itself, and the answer lists it.
 
 Options:
   --gpu CARD            The card to predict for, or all (default: {DEFAULT})
@@ -49,6 +50,8 @@ Options:
   --nnodes N            Number of machines (default: 1)
   --ranks A,B,...       Predict these ranks, or all
   --assume FILE:LINE=N  Take the value computed at this line to be N
+  --let-write FOLDER    Let the program write there for real, such as its folder
+                        for downloads; may be given several times
   --calibration FILE    Use what gpumemprof calibrate measured on a card
   --json                Print JSON; the program's own output goes to stderr
   -h, --help            Print this help
@@ -82,6 +85,8 @@ class Options:
     nodes: int = 1
     ranks: list[int] = field(default_factory=list)
     """Those that are predicted."""
+    real_folders: list[str] = field(default_factory=list)
+    """What is written there is not held back."""
     notes: list[str] = field(default_factory=list)
     """What the user should know about how the words were understood."""
 
@@ -102,6 +107,7 @@ def _parser() -> CommandParser:
     parser.add_argument("--gpus", action="store_true")
     parser.add_argument("--steps", default=str(DEFAULT_STEPS))
     parser.add_argument("--limit", default=str(DEFAULT_SECONDS))
+    parser.add_argument("--let-write", action="append", default=[])
     parser.add_argument("--calibration")
     parser.add_argument("-o", "--output")
     parser.add_argument("-f", "--force", action="store_true")
@@ -146,6 +152,7 @@ def parse(words: Sequence[str]) -> Options | None:
         sweeps=[parse_sweep(text) for text in given.sweep],
         assumed=dict(_assumed(parser, text) for text in given.assume),
         calibration=given.calibration,
+        real_folders=[_folder(parser, path) for path in given.let_write],
         json=given.json,
         notes=[
             f"{flag} {' '.join(values)} was taken as a flag of estimate, since {split.program[0]} "
@@ -192,6 +199,12 @@ def _seconds(parser: CommandParser, text: str) -> float:
     if not 0 < seconds < float("inf"):
         raise parser.mistake(f"--limit takes a number of seconds above 0, not {text!r}")
     return seconds
+
+
+def _folder(parser: CommandParser, path: str) -> str:
+    if not Path(path).is_dir():
+        raise parser.mistake(f"--let-write takes a folder, but {path} is none")
+    return os.path.realpath(path)
 
 
 _ASSUMED = re.compile(r"(?P<file>.+):(?P<line>[1-9][0-9]*)=(?P<value>.+)")

@@ -24,6 +24,8 @@ __all__ = ["Assumption", "OutOfMemory", "Prediction"]
 
 _STEPS_TO_THE_PEAK = 2
 _LATE_SHARE = 0.95
+_FEWEST_STEPS_THAT_GROW = 3
+_LEAST_GROWTH = 64 << 10
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,9 @@ class Prediction:
     grows_at_end: bool = False
     """Whether it was stopped for its time while its peak kept rising."""
 
+    grown_bytes_per_step: int = 0
+    """What the last step left behind beside all that was there before it; 0 if that is little."""
+
     communicators: int = 0
     """Groups of ranks that exchanged data on the card: NCCL has buffers for each."""
 
@@ -134,8 +139,18 @@ class Prediction:
             lines_at_limits=simulated.lines,
             reserved_range=_reserved_range(facts),
             grows_at_end=ended == LIMIT_REACHED and _has_late_peak(device),
+            grown_bytes_per_step=_grown_bytes(device) if ended == "steps" else 0,
             communicators=int(facts.get(COMMUNICATORS, 0)),
         )
+
+
+def _grown_bytes(device: Mapping[str, Any]) -> int:
+    """The first step also leaves the optimizer's state and workspaces, and so is not compared."""
+    floors = [step["floor_bytes"] for step in device.get("steps") or [] if step["step"] > 0]
+    if len(floors) < _FEWEST_STEPS_THAT_GROW:
+        return 0
+    grown = int(floors[-1] - floors[-2])
+    return grown if grown >= _LEAST_GROWTH else 0
 
 
 def _has_late_peak(device: Mapping[str, Any]) -> bool:
@@ -235,4 +250,10 @@ def _assumptions(facts: dict[str, str]) -> list[Assumption]:
                 found.append(Assumption(**json.loads(value)))
             except (TypeError, ValueError):
                 continue
-    return found
+    return _with_lines(found)
+
+
+def _with_lines(found: list[Assumption]) -> list[Assumption]:
+    """Without those that are listed with their lines too."""
+    with_lines = {(entry.kind, entry.text) for entry in found if entry.file}
+    return [entry for entry in found if entry.file or (entry.kind, entry.text) not in with_lines]

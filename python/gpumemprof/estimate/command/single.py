@@ -12,6 +12,7 @@ from gpumemprof.estimate.command.program import Run, Trial, UnpredictedError, pr
 from gpumemprof.estimate.command.progress import Progress
 from gpumemprof.estimate.command.verdict import Answer, Room, Verdict, judge
 from gpumemprof.estimate.ranks.world import World
+from gpumemprof.estimate.shelter.shelter import Shelter
 from gpumemprof.verify.program import open_quietly
 
 __all__ = ["UNLIMITED_BYTES", "Single", "exit_code", "predict_for_card"]
@@ -33,7 +34,11 @@ class Single:
 
 
 def predict_for_card(
-    options: Options, folder: Path, is_captured: bool = False, world: World | None = None
+    options: Options,
+    folder: Path,
+    is_captured: bool = False,
+    world: World | None = None,
+    shelter: Shelter | None = None,
 ) -> Single:
     """Predict the program, or one rank of it; if it does not fit, also what it would need."""
     card = options.card
@@ -44,6 +49,7 @@ def predict_for_card(
         options.program,
         is_captured=is_captured,
         world=world,
+        shelter=shelter,
     )
     run = predict(options, trial)
     whole = run

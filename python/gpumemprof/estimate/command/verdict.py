@@ -96,6 +96,14 @@ class Verdict:
             return f"{text}, but only by giving cached memory back, which slows it down"
         return f"{text}; {size(free - peak)} to spare"
 
+    def about(self, name: str) -> str:
+        """The sentence with its subject; what was not predicted is not said to fit."""
+        if self.answer is not Answer.FITS or self.prediction.ended != "steps":
+            return f"{name} {self.sentence}"
+        rest = self.sentence.removeprefix(Answer.FITS.value)
+        # The next line says how many: the last one may have been cut off before its optimizer.
+        return f"The first steps of {name} fit{rest}"
+
     def _does_not_fit(self) -> str:
         where = f"at {self.line}, " if self.line else ""
         short = self.short_bytes

@@ -56,6 +56,8 @@ class Settings:
     prints_sentences: bool = True  # why the program could not be predicted
     # The rank that this process is; None: the program is a single process.
     world: World | None = None
+    # Files that the program writes are not the user's.
+    has_scratch: bool = False
 
 
 class Session:
@@ -65,6 +67,7 @@ class Session:
         self._check_release()
         self.assumptions = Assumptions()
         self.world = settings.world
+        self._has_scratch = settings.has_scratch
         index, count = (0, 1)
         if self.world is not None:
             index, count = self.world.local_rank, self.world.per_node
@@ -92,6 +95,7 @@ class Session:
                 self.modes,
                 self.mode.collectives,
                 self.world,
+                self._has_scratch,
             )
             self_check.check(self.device, self.modes, self.mode.gradient_sums.learn)
         except BaseException:

@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
-__all__ = ["MOST_BY_DEFAULT", "usual_ranks"]
+__all__ = ["MAX_PER_NODE", "MOST_BY_DEFAULT", "flags_for", "usual_ranks"]
 
 MOST_BY_DEFAULT = 8
+MAX_PER_NODE = 8
+"""Torch simulates so many cards of a machine, and aborts at the next one."""
+
+
+def flags_for(size: int) -> str:
+    """The flags that predict a world of so many ranks, on as few machines as can be.
+
+    >>> flags_for(8), flags_for(16)
+    ('--nproc 8', '--nproc 8 --nnodes 2')
+    """
+    per_node = next(count for count in range(MAX_PER_NODE, 0, -1) if size % count == 0)
+    nodes = size // per_node
+    return f"--nproc {per_node}" + (f" --nnodes {nodes}" if nodes > 1 else "")
 
 
 def usual_ranks(per_node: int, nodes: int) -> list[int]:

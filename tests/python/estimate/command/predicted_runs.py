@@ -12,6 +12,7 @@ from gpumemprof.estimate.command.prediction import Prediction
 from gpumemprof.estimate.command.program import Run
 from gpumemprof.estimate.process import facts
 from gpumemprof.estimate.process.notes import Notes
+from gpumemprof.estimate.shelter.changes import Changes
 
 SNAPSHOTS = Path(__file__).parents[4] / "tests/data/snapshots"
 FITTING = "gpt2_b4_fp32_adamw"
@@ -48,4 +49,4 @@ def predicted(
     recording = gpumemprof.load(path)
     prediction = Prediction.read(recording, limit_bytes, limits)
     assert prediction is not None
-    return Run(path, recording, prediction, Notes(ended, 3), [])
+    return Run(path, recording, prediction, Notes(ended, 3), [], Changes())

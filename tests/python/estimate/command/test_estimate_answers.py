@@ -10,11 +10,12 @@ import pytest
 from gpumemprof.estimate.cards import CARDS, find_card
 from gpumemprof.estimate.command import all_cards, answer, card_list, sweep
 from gpumemprof.estimate.command.options import Options
-from gpumemprof.estimate.command.prediction import Assumption
+from gpumemprof.estimate.command.prediction import Assumption, _assumptions
 from gpumemprof.estimate.command.program import UnpredictedError
 from gpumemprof.estimate.command.single import Single, exit_code
 from gpumemprof.estimate.command.sweep_flags import parse_sweep
 from gpumemprof.estimate.command.verdict import Answer, Room, judge
+from gpumemprof.estimate.process.facts import ASSUMPTION
 from predicted_runs import RUNNING_OUT, predicted
 
 DOCUMENT = Path(__file__).parents[4] / "docs/estimate.md"
@@ -36,7 +37,7 @@ def test_the_verdict_comes_first_and_the_assumptions_last(tmp_path: Path) -> Non
     options, single = single_of(tmp_path)
     text = answer.as_text(options, single)
     lines = text.splitlines()
-    assert lines[0].startswith("train.py fits a T4: peak 5.05 GiB of 14.4 GiB free")
+    assert lines[0].startswith("The first steps of train.py fit a T4: peak 5.05 GiB of 14.4 GiB")
     assert "Predicted peak: 4.78 GiB allocated (" in text
     assert "stopped after 3 optimizer steps" in text
     report = text.index("cuda:0: peak 4.78 GiB allocated")
@@ -46,6 +47,21 @@ def test_the_verdict_comes_first_and_the_assumptions_last(tmp_path: Path) -> Non
     # The recording is not kept, so no command can be given for it.
     assert "Next:" not in text
     assert "-o FILE.gmp" in lines[-1]
+
+
+def test_steps_that_leave_memory_behind_are_named(tmp_path: Path) -> None:
+    options, single = single_of(tmp_path)
+    assert single.run.prediction.grown_bytes_per_step == 0
+    grown = replace(single.run.prediction, grown_bytes_per_step=16 << 20)
+    text = answer.as_text(options, replace(single, run=replace(single.run, prediction=grown)))
+    assert "Memory grew by 16.0 MiB a step" in " ".join(text.split())
+
+
+def test_a_report_of_no_file_names_the_program(tmp_path: Path) -> None:
+    options, single = single_of(tmp_path)
+    text = answer.as_text(options, single)
+    assert "train.py: PyTorch memory snapshot" in text
+    assert "train.gmp" not in text
 
 
 def test_a_kept_prediction_names_its_file(tmp_path: Path) -> None:
@@ -86,6 +102,18 @@ def test_only_a_sure_fit_succeeds(tmp_path: Path) -> None:
     assert "Predicted peak until then: " in text
 
 
+def test_what_was_assumed_is_listed_once_and_in_plain_words(tmp_path: Path) -> None:
+    twice = [
+        Assumption("behaviour", "compiled", file, line, 1) for file, line in (("", 0), ("a.py", 3))
+    ]
+    facts = {f"{ASSUMPTION}{at}": json.dumps(vars(entry)) for at, entry in enumerate(twice)}
+    assert _assumptions(facts) == twice[1:]
+    options, single = single_of(tmp_path)
+    text = " ".join(answer.as_text(options, single).split())
+    assert "what CUDA's own context takes of it (" in text
+    assert ") is assumed." in text or "of it are" in text
+
+
 def test_all_cards_start_with_the_smallest_that_fits(tmp_path: Path) -> None:
     limits = tuple(card.free_bytes for card in CARDS)
     run = predicted(tmp_path, RUNNING_OUT, limits=limits)
@@ -94,8 +122,11 @@ def test_all_cards_start_with_the_smallest_that_fits(tmp_path: Path) -> None:
     assert text.startswith("train.py fits 26 of 28 cards; the smallest: RTX 3060 12 GB\n")
     rows = text.splitlines()[3:]
     assert rows[0].split()[:4] == ["RTX", "3060", "12", "GB"]
-    assert rows[27].endswith("does not fit: at case.py:52")
+    assert rows[27].endswith("does not fit")
     assert "RTX 3080 10 GB" in rows[27]
+    shortage = text.partition("Memory runs out at case.py:52: ")[2].partition(".")[0]
+    assert shortage == "RTX 2080 Ti, RTX 3080 10 GB"
+    assert max(map(len, text.splitlines())) <= 80
     frees = [entry.card.free_bytes for entry in answers]
     assert frees[:26] == sorted(frees[:26])
     # Cards for which nothing is known are named before the table.

@@ -16,7 +16,6 @@ from gpumemprof.estimate.cards import ASSUMED, CARDS, DEFAULT, MEASURED, PUBLISH
         ("NVIDIA GeForce RTX 4090", "rtx-4090"),
         ("4090", "rtx-4090"),
         ("Tesla T4", "t4"),
-        ("a100", "a100-80gb"),
         ("A100-SXM4-40GB", "a100-40gb"),
         ("rtx_a6000", "rtx-a6000"),
     ],
@@ -32,11 +31,29 @@ def test_no_two_cards_share_a_name() -> None:
         assert {find_card(name).id for name in (card.id, *card.aliases)} == {card.id}
 
 
+@pytest.mark.parametrize(("size", "gibibytes"), [("24GiB", 24), ("24 GB", 22.4), ("80GB", 74.5)])
+def test_a_size_is_no_card(size: str, gibibytes: float) -> None:
+    with pytest.raises(UsageError) as refused:
+        find_card(size)
+    said = str(refused.value)
+    assert said.startswith(f"'{size}' is a size, not a card; name a card, as in --gpu ")
+    assert said.endswith(f", or add --fit {size}, which asks whether it fits")
+    example = find_card(said.partition("--gpu ")[2].partition(",")[0])
+    assert abs(example.total_bytes / 2**30 - gibibytes) < 6
+
+
 def test_a_mistyped_card_gets_a_hint() -> None:
     with pytest.raises(UsageError, match="did you mean 'h100-80gb'"):
         find_card("h100-80bg")
     with pytest.raises(UsageError, match="--gpus lists them"):
         find_card("abacus")
+
+
+@pytest.mark.parametrize("name", ["a100", "NVIDIA A100", "V100"])
+def test_a_name_of_two_cards_asks_for_the_size(name: str) -> None:
+    kind = name[-4:].lower()
+    with pytest.raises(UsageError, match=rf"'{name}' may be {kind}-\d+gb and {kind}-\d+gb"):
+        find_card(name)
 
 
 def test_the_largest_come_first() -> None:

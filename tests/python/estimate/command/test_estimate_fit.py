@@ -137,7 +137,7 @@ def test_a_program_that_no_plan_makes_fit_is_said_not_to_fit(two_ranks, tmp_path
     two_ranks["autocast_bf16"] = {0: FITTING, 1: RUNNING_OUT}
     assert answer.answer(fit_options(), tmp_path) == 1
     text = " ".join(capsys.readouterr().out.split())
-    assert "As it is, it does not fit 8.00 GiB: at case.py:52, short by" in text
+    assert text.startswith("train.py does not fit 8.00 GiB: at case.py:52, short by")
     assert "(rank 1 of 2)" in text
     assert "The advice: fused. The advice expected 5.00 GiB reserved. But " in text
     assert "fused is too much" in text

@@ -108,7 +108,8 @@ def test_ranks_are_chosen() -> None:
     ("words", "sentence"),
     [
         (["--nnodes", "2", "train.py"], "--nnodes needs --nproc"),
-        (["--nproc", "0", "train.py"], "--nproc takes a number from 1 to 64, not '0'"),
+        (["--nproc", "0", "train.py"], "--nproc takes a number from 1 to 8, not '0'"),
+        (["--nproc", "9", "train.py"], "torch simulates at most 8 cards of a machine"),
         (["--nproc", "4", "--ranks", "4", "train.py"], "--ranks takes numbers from 0 to 3"),
         (
             ["--nproc", "2", "--gpu", "all", "--sweep", "batch=1,2", "train.py"],

@@ -12,7 +12,7 @@ from gpumemprof.estimate.command import all_cards, sweep
 from gpumemprof.estimate.command.options import Options
 from gpumemprof.estimate.command.program import Run, Trial, UnpredictedError
 from gpumemprof.estimate.command.ranks.answer import RankAnswer
-from gpumemprof.estimate.command.ranks.running import Ranks
+from gpumemprof.estimate.command.ranks.running import RankRun, Ranks
 from gpumemprof.estimate.command.single import Single
 from gpumemprof.estimate.command.sweep_flags import parse_sweep
 from gpumemprof.estimate.command.verdict import Answer, Room, judge
@@ -37,9 +37,9 @@ def run_of_rank(folder: Path, rank: int | None) -> Run:
 def test_ranks_run_with_their_world_and_a_folder_each(tmp_path: Path) -> None:
     seen = {}
 
-    def predict(world: World, place: Path, is_captured: bool) -> int:
-        seen[world.rank] = (world.size, place.is_dir(), is_captured)
-        return 10 * world.rank
+    def predict(run: RankRun) -> int:
+        seen[run.world.rank] = (run.world.size, run.folder.is_dir(), run.is_captured)
+        return 10 * run.world.rank
 
     options = Options(["train.py"], find_card("t4"), per_node=2, nodes=2, ranks=[0, 2, 3])
     assert Ranks(options, tmp_path, predict).predict() == [0, 20, 30]
@@ -51,7 +51,7 @@ def test_ranks_run_with_their_world_and_a_folder_each(tmp_path: Path) -> None:
 
 
 def test_a_rank_that_fails_is_named_and_its_output_shown_once(tmp_path: Path, capsys) -> None:
-    def predict(world: World, place: Path, is_captured: bool) -> int:
+    def predict(_: RankRun) -> int:
         error = UnpredictedError("the program ended with exit code 2", "bad_input", "", "look")
         error.output = "its last words"
         raise error

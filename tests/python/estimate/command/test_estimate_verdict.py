@@ -115,6 +115,13 @@ def test_what_fits_says_how_much_is_left() -> None:
     assert verdict.short_bytes is None
 
 
+def test_steps_that_were_not_predicted_are_not_said_to_fit() -> None:
+    stopped = judge(prediction(10 * GIB), ROOM)
+    assert stopped.about("train.py").startswith("The first steps of train.py fit an L4: peak ")
+    ended = judge(prediction(10 * GIB, ended="exit"), ROOM)
+    assert ended.about("train.py").startswith("train.py fits an L4: peak ")
+
+
 def test_the_upper_end_of_the_band_must_fit_too() -> None:
     tight = CARD.free_bytes - CARD.library_bytes - (30 << 20)
     verdict = judge(prediction(tight, allocated_bytes=tight - (8 << 20)), ROOM)

@@ -34,11 +34,12 @@ def as_text(options: Options, fitted: Fitted) -> str:
     """For people."""
     verdict = fitted.single.verdict
     rank = _of_rank(fitted.world)
-    lines = paragraph(f"{options.name} {verdict.sentence}{rank}")
+    lines = paragraph(f"{fitted.as_it_is.about(options.name)}{rank}")
+    if fitted.as_it_is.room != verdict.room:
+        lines += paragraph(f"It {verdict.sentence}", 2)
     lines += failures_text(fitted.single.run.prediction.assumptions)
     lines += paragraph(peaks_sentence(verdict), 2)
     lines += paragraph(ranks_sentence(options), 2)
-    lines += ["", *paragraph(f"As it is, it {fitted.as_it_is.sentence}{rank}")]
     if fitted.refusal:
         lines += paragraph(f"The advice: {fitted.refusal}")
     shown = fitted.shown

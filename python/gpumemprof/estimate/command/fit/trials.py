@@ -15,6 +15,7 @@ from gpumemprof.estimate.command.ranks.running import Ranks, need
 from gpumemprof.estimate.command.single import Single, predict_for_card
 from gpumemprof.estimate.command.verdict import Answer, Room, Verdict, judge
 from gpumemprof.estimate.ranks.world import World
+from gpumemprof.estimate.shelter.shelter import Shelter
 
 __all__ = ["Fitted", "Outcome", "fit"]
 
@@ -126,7 +127,7 @@ _Runs = Sequence[tuple[Run, "World | None"]]
 
 
 def _runs_with(options: Options, plan: Plan, room: Room, folder: Path) -> _Runs:
-    def run(world: World | None, place: Path) -> tuple[Run, World | None]:
+    def run(place: Path, world: World | None, shelter: Shelter | None) -> tuple[Run, World | None]:
         trial = Trial(
             options.card,
             room.free_bytes,
@@ -136,12 +137,13 @@ def _runs_with(options: Options, plan: Plan, room: Room, folder: Path) -> _Runs:
             blocks=plan.blocks,
             is_captured=True,
             world=world,
+            shelter=shelter,
         )
         return predict(options, trial), world
 
     if options.per_node is None:
-        return [run(None, folder)]
-    ranks = Ranks(options, folder, lambda world, place, _: run(world, place), is_captured=True)
+        return [run(folder, None, None)]
+    ranks = Ranks(options, folder, lambda rank: run(rank.folder, rank.world, rank.shelter), True)
     return ranks.predict()
 
 

@@ -13,10 +13,12 @@ from gpumemprof.estimate.command.answer import (
     failures_text,
     head_json,
     peaks_sentence,
+    report_text,
 )
+from gpumemprof.estimate.command.files import files_text
 from gpumemprof.estimate.command.options import Options
-from gpumemprof.estimate.command.page import page_width, paragraph
-from gpumemprof.estimate.command.ranks.running import Ranks, need
+from gpumemprof.estimate.command.page import paragraph
+from gpumemprof.estimate.command.ranks.running import RankRun, Ranks, need
 from gpumemprof.estimate.command.single import Single, exit_code, predict_for_card
 from gpumemprof.estimate.command.table import table
 from gpumemprof.estimate.command.units import size
@@ -51,9 +53,9 @@ def predict_ranks(options: Options, folder: Path, is_captured: bool = False) -> 
     """Each rank on the card; see `Ranks` for `is_captured`."""
     alone = replace(options, output=None)
 
-    def predict(world: World, place: Path, keeps_output: bool) -> RankAnswer:
-        single = predict_for_card(alone, place, is_captured=keeps_output, world=world)
-        return RankAnswer(world, single)
+    def predict(run: RankRun) -> RankAnswer:
+        single = predict_for_card(alone, run.folder, run.is_captured, run.world, run.shelter)
+        return RankAnswer(run.world, single)
 
     return Ranks(alone, folder, predict, is_captured).predict()
 
@@ -102,16 +104,15 @@ def as_text(options: Options, answers: list[RankAnswer]) -> str:
     """The verdict on the worst rank, a row for each, and the report of the worst."""
     chosen = worst(answers)
     world, verdict = chosen.world, chosen.verdict
-    lines = paragraph(f"{options.name} {verdict.sentence} (rank {world.rank} of {world.size})")
+    lines = paragraph(f"{verdict.about(options.name)} (rank {world.rank} of {world.size})")
     lines += failures_text(chosen.single.run.prediction.assumptions)
     lines += paragraph(peaks_sentence(verdict), 2)
     lines += paragraph(_basis(options, answers), 2)
     lines += ["", *table([_HEAD, *(_row(entry) for entry in answers)], _IS_TEXT), ""]
     run = chosen.single.run
-    report = run.recording.to_text(width=page_width())
-    if options.output is None:  # The file is gone by then.
-        report = report.partition("\nNext: ")[0]
+    report = report_text(options, run)
     lines += [report.rstrip("\n"), "", *assumptions_text(run.prediction.assumptions)]
+    lines += files_text(run)
     if options.output is None:
         lines += ["", "Keep a file for each rank: add -o FILE.gmp"]
     return "\n".join(lines)

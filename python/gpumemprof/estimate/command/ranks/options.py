@@ -6,12 +6,11 @@ import argparse
 from typing import Any
 
 from gpumemprof.command_line import CommandParser
-from gpumemprof.estimate.ranks.selection import usual_ranks
+from gpumemprof.estimate.ranks.selection import MAX_PER_NODE, usual_ranks
 
 __all__ = ["check_launcher", "parse_ranks"]
 
 _MOST_RANKS = 1 << 20
-_MOST_PER_NODE = 64
 _MOST_PREDICTED = 64
 _LAUNCHERS = ("torch.distributed.run", "torch.distributed.launch", "torchrun")
 
@@ -27,7 +26,12 @@ def parse_ranks(parser: CommandParser, given: argparse.Namespace) -> dict[str, A
             if value is not None:
                 raise parser.mistake(f"{flag} needs --nproc, the number of processes on a machine")
         return {}
-    per_node = _number(parser, "--nproc", given.nproc, _MOST_PER_NODE)
+    if given.nproc.isdecimal() and int(given.nproc) > MAX_PER_NODE:
+        raise parser.mistake(
+            f"torch simulates at most {MAX_PER_NODE} cards of a machine, and --nproc {given.nproc} "
+            f"needs as many; say --nproc {MAX_PER_NODE} --nnodes N for more processes"
+        )
+    per_node = _number(parser, "--nproc", given.nproc, MAX_PER_NODE)
     nodes = 1
     if given.nnodes is not None:
         nodes = _number(parser, "--nnodes", given.nnodes, _MOST_RANKS // per_node)

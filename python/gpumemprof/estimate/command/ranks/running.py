@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import threading
 import time
+from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Callable, Generic, TypeVar
 
@@ -14,12 +16,26 @@ from gpumemprof.estimate.command.progress import Progress
 from gpumemprof.estimate.command.verdict import Answer, Verdict
 from gpumemprof.estimate.ranks import letters
 from gpumemprof.estimate.ranks.world import World
+from gpumemprof.estimate.shelter.shelter import Shelter, open_shelter
 
-__all__ = ["Ranks", "need", "ranks_sentence"]
+__all__ = ["RankRun", "Ranks", "need", "ranks_sentence"]
 
 _SECONDS_BETWEEN = 0.05
 
 Found = TypeVar("Found")
+
+
+@dataclass(frozen=True)
+class RankRun:
+    """What one rank is run with."""
+
+    world: World
+    folder: Path
+    """Of its own, for what the run leaves."""
+    is_captured: bool
+    """Whether its output is kept."""
+    shelter: Shelter
+    """That of all ranks: each sees what the others write."""
 
 
 class Ranks(Generic[Found]):
@@ -29,10 +45,10 @@ class Ranks(Generic[Found]):
         self,
         options: Options,
         folder: Path,
-        predict: Callable[[World, Path, bool], Found],
+        predict: Callable[[RankRun], Found],
         is_captured: bool = False,
     ) -> None:
-        """`predict` gets a rank, its folder, and whether its output is kept.
+        """Prepare.
 
         `is_captured` keeps that of the first rank too, and shows no progress: the ranks are run
         for one of several answers.
@@ -53,6 +69,14 @@ class Ranks(Generic[Found]):
         """
         ranks = self._options.ranks
         letters.prepare(self._mailbox, ranks)
+        with closing(open_shelter(self._options.real_folders)) as shelter:
+            self._run_all(shelter)
+        if self._problems:
+            raise self._first_problem()
+        return [self._found[rank] for rank in ranks]
+
+    def _run_all(self, shelter: Shelter) -> None:
+        ranks = self._options.ranks
         at_once = max(2, os.cpu_count() or 1)
         left = list(ranks)
         running: list[threading.Thread] = []
@@ -61,7 +85,8 @@ class Ranks(Generic[Found]):
                 running = [each for each in running if each.is_alive()]
                 busy = len(running) - letters.waiting_ranks(self._mailbox)
                 if left and busy < at_once and not self._problems:
-                    thread = threading.Thread(target=self._run, args=(left.pop(0),), daemon=True)
+                    rank = left.pop(0)
+                    thread = threading.Thread(target=self._run, args=(rank, shelter), daemon=True)
                     thread.start()
                     running.append(thread)
                     progress.show(min(len(self._found), len(ranks) - 1), "one run for each rank")
@@ -69,18 +94,16 @@ class Ranks(Generic[Found]):
                     break
                 else:
                     time.sleep(_SECONDS_BETWEEN)
-        if self._problems:
-            raise self._first_problem()
-        return [self._found[rank] for rank in ranks]
 
-    def _run(self, rank: int) -> None:
+    def _run(self, rank: int, shelter: Shelter) -> None:
         options = self._options
         place = self._folder / str(rank)
         place.mkdir()
         world = World(rank, options.per_node or 1, options.nodes, str(self._mailbox))
         is_captured = self._is_captured or rank != options.ranks[0]
         try:
-            self._found[rank] = self._predict(world, place, is_captured)
+            run = RankRun(world, place, is_captured, shelter)
+            self._found[rank] = self._predict(run)
         except Exception as error:
             self._problems[rank] = error
         finally:

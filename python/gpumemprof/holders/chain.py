@@ -2,7 +2,8 @@
 
 Chains read as Python where Python can express them (``trainer.history['loss'][0]``) and go on with
 arrows where it cannot: into a closure, a frame, autograd's graph. Chains that differ in an index
-alone are written as one: ``losses[0…412]``.
+alone are written as one: ``losses[0…412]``. So are those that differ in the middle of a long way
+through the graph, as to the states of every step.
 """
 
 from __future__ import annotations
@@ -114,14 +115,19 @@ class _Writer:
         return " → ".join(segment.text() for segment in self.segments)
 
 
-def _without_middle(links: list[Link]) -> list[Link]:
+def _nodes_left_out(links: list[Link]) -> int:
+    nodes = sum(link.kind == "node" for link in links)
+    return nodes - 3 if nodes > _MOST_NODES_SHOWN else 0
+
+
+def _without_middle(links: list[Link], fewest: int, most: int) -> list[Link]:
     """A long way through the graph is shown by its ends."""
-    nodes = [place for place, link in enumerate(links) if link.kind == "node"]
-    if len(nodes) <= _MOST_NODES_SHOWN:
+    if most == 0:
         return links
-    left_out = len(nodes) - 3
+    nodes = [place for place, link in enumerate(links) if link.kind == "node"]
     first, last = nodes[2], nodes[-1]
-    return [*links[:first], Link("node", f"… {left_out:,} more …"), *links[last:]]
+    count = f"{most:,}" if fewest == most else f"{fewest:,} to {most:,}"
+    return [*links[:first], Link("node", f"… {count} more …"), *links[last:]]
 
 
 def _without_repetitions(text: str) -> str:
@@ -181,6 +187,32 @@ class Chain:
     """Their bytes."""
     ranges: dict[int, tuple[int, int]] = field(default_factory=dict)
     """The first and the last index, by the place of the link, where chains differ in it."""
+    nodes_left_out: tuple[int, int] = (0, 0)
+    """The fewest and the most, of chains that differ in it."""
+
+    def __post_init__(self) -> None:
+        left_out = _nodes_left_out(self.links)
+        self.nodes_left_out = (left_out, left_out)
+
+    def _numbered(self) -> list[int]:
+        """The places of links that have an index."""
+        return [
+            place
+            for place, link in enumerate(self.links)
+            if link.kind == "item" and link.number is not None
+        ]
+
+    def add(self, other: Chain) -> None:
+        """Make it stand for another with the same signature, too."""
+        self.blocks += other.blocks
+        self.bytes += other.bytes
+        fewest, most = self.nodes_left_out
+        count = other.nodes_left_out[0]
+        self.nodes_left_out = (min(fewest, count), max(most, count))
+        for place, others in zip(self._numbered(), other._numbered()):
+            number = other.links[others].number or 0
+            first, last = self.ranges.get(place, (self.links[place].number or 0,) * 2)
+            self.ranges[place] = (min(first, number), max(last, number))
 
     def _shown_links(self) -> list[Link]:
         links = []
@@ -189,7 +221,7 @@ class Chain:
             if place in self.ranges and first != last:
                 link = link._replace(text=f"[{first}…{last}]")
             links.append(link)
-        return _without_middle(_neat(links))
+        return _without_middle(_neat(links), *self.nodes_left_out)
 
     def __str__(self) -> str:
         links = self._shown_links()
@@ -214,35 +246,22 @@ class Chain:
         return parts
 
     def signature(self) -> tuple[object, ...]:
-        """Equal for chains that differ only in indices."""
+        """Equal for chains that differ only in indices, or in the middle of a long way."""
         steps = tuple(
             (link.kind, "" if link.kind == "item" and link.number is not None else link.text)
-            for link in self.links
+            for link in _without_middle(self.links, 0, self.nodes_left_out[0] and 1)
         )
         return (self.root.text, self.root.note, self.is_alias, steps)
 
 
 def grouped(chains: list[Chain]) -> list[Chain]:
-    """Chains that differ only in indices become one; those that hold the most come first."""
+    """Chains with the same signature become one; those that hold the most come first."""
     groups: dict[tuple[object, ...], Chain] = {}
     for chain in chains:
         signature = chain.signature()
-        known = groups.get(signature)
-        if known is None:
-            groups[signature] = chain
-            known = chain
-            known.ranges = {
-                place: (link.number, link.number)
-                for place, link in enumerate(chain.links)
-                if link.kind == "item" and link.number is not None
-            }
-            continue
-        known.blocks += chain.blocks
-        known.bytes += chain.bytes
-        for place, (first, last) in known.ranges.items():
-            number = chain.links[place].number
-            if number is not None:
-                known.ranges[place] = (min(first, number), max(last, number))
+        known = groups.setdefault(signature, chain)
+        if known is not chain:
+            known.add(chain)
     # A name of the program that holds little says less than one of a library that holds it all.
     most = max((one.bytes for one in groups.values()), default=0)
     return sorted(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import types
+from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any, Protocol
 
@@ -12,7 +13,16 @@ from gpumemprof.holders.reading import class_name
 
 __all__ = ["shown_cycle", "way_between"]
 
-_PLAIN = (tuple, list, dict, types.CellType)
+_PLAIN = (
+    tuple,
+    list,
+    dict,
+    OrderedDict,
+    types.CellType,
+    types.MethodType,
+    types.FrameType,
+    types.TracebackType,
+)
 
 
 class _Holding(Protocol):
@@ -44,4 +54,4 @@ def shown_cycle(way: list[tuple[Any, list[Link]]]) -> str:
     is_function = type(first) is types.FunctionType
     name = function_name(first.__code__) if is_function else class_name(type(first))
     links = [link for _, links in [*way[start:], *way[:start]] for link in links]
-    return f"{Chain(Root(name), links)} → {name}"
+    return f"{Chain(Root(name, kind='other'), links)} → {name}"

@@ -23,8 +23,8 @@ class FollowedRecording:
 
     def __init__(self, recording: ActiveRecording) -> None:
         self._recording = recording
-        # The program may change its folder.
-        self._path = os.path.abspath(recording.path)  # noqa: PTH100 - links stay as they are
+        # The program may change its folder, and the recording may not have its name yet.
+        self._folder = os.path.dirname(os.path.abspath(recording.path))  # noqa: PTH100, PTH120
         self._look: _core.BackgroundLook | None = None
         # The handler of a signal may come while this thread has it.
         self._lock = threading.RLock()
@@ -32,7 +32,8 @@ class FollowedRecording:
     def _background(self) -> _core.BackgroundLook | None:
         number = self._recording._number
         if self._look is None and number is not None:
-            self._look = _core.BackgroundLook(self._path, number)
+            name = os.path.basename(self._recording.path)  # noqa: PTH119
+            self._look = _core.BackgroundLook(os.path.join(self._folder, name), number)  # noqa: PTH118
         return None if number is None else self._look
 
     def start_look(self, only_growing: bool) -> bool:

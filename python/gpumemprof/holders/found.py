@@ -8,6 +8,8 @@ from gpumemprof.holders.chain import Chain
 
 __all__ = ["Holders"]
 
+_LEAST_SHARE = 4  # the fourth part of the blocks
+
 
 @dataclass
 class Holders:
@@ -29,14 +31,34 @@ class Holders:
     """The CPU time it took."""
 
     @property
-    def is_known(self) -> bool:
-        """Whether a name or a cycle was found."""
-        return bool(self.chains) or self.cycle is not None
+    def first(self) -> Chain | None:
+        """The most telling chain; None if nearly all is held by a cycle, and a name holds the rest.
+
+        A variable may still hold the newest of many cycles.
+        """
+        if not self.chains or (self.cycle is not None and not self._has_names):
+            return None
+        return self.chains[0]
+
+    @property
+    def _has_names(self) -> bool:
+        return self.held_blocks * _LEAST_SHARE >= self.blocks and bool(self.chains)
+
+    def tell_more_than(self, others: Holders) -> bool:
+        """Whether these say who holds the memory, and those do not."""
+        return self._rank > others._rank
+
+    @property
+    def _rank(self) -> int:
+        """A name that holds little of it may hold what took the place of freed memory."""
+        if self.chains and 2 * self.held_blocks >= self.blocks:
+            return 3
+        return 2 if self.cycle is not None else int(self._has_names)
 
     def text(self) -> str:
         """The first chain, or why there is none, in one line."""
-        if self.chains:
-            return str(self.chains[0])
+        if self.first is not None:
+            return str(self.first)
         if self.cycle is not None:
             return f"a reference cycle that only the garbage collector frees: {self.cycle}"
         if self.unknown_holder is not None:

@@ -47,6 +47,12 @@ class Leak:
     is_past: bool = False
     """Whether the memory has been freed since."""
     holders: Holders = field(default_factory=Holders)
+    repetition: str = "step"
+    """What it grows with: a step, or a call of the model, for example."""
+    when: str = "now"
+    """It held so much."""
+    is_until_collected: bool = False
+    """Whether the garbage collector frees it."""
 
     @property
     def site(self) -> Site:
@@ -71,13 +77,22 @@ class Leak:
         """How much there is, and how fast it grows."""
         count = f"{self.blocks:,} block" + ("" if self.blocks == 1 else "s")
         held = f"{_core.format_bytes(self.bytes)} in {count}"
-        held += " when it was found" if self.is_past else " now"
-        if self.growth_bytes_per_step is None:
+        when = "when it was found, most of it freed since" if self.is_past else self.when
+        held += f" {when}"
+        if not self.growth_bytes_per_step:
             return held
-        return f"{_core.format_bytes(round(self.growth_bytes_per_step))} a step, {held}"
+        rate = _core.format_bytes(round(self.growth_bytes_per_step))
+        return f"{rate} a {self.repetition}, {held}"
+
+    @property
+    def headline(self) -> str:
+        """Where it grows."""
+        if self.is_until_collected:
+            return f"no leak, but memory grows until the garbage collector runs at {self.where}"
+        return f"memory {'grew' if self.is_past else 'grows'} at {self.where}"
 
     def __str__(self) -> str:
-        return f"memory grows at {self.where}: {self.growth_text()}; {self.holder_text()}"
+        return f"{self.headline}: {self.growth_text()}; {self.holder_text()}"
 
     def holder_text(self) -> str:
         """The chain in words."""
@@ -86,13 +101,13 @@ class Leak:
 
     def row(self) -> dict[str, Any]:
         """As a recording stores it."""
-        holders = self.holders
+        holders, first = self.holders, self.holders.first
         site = {"file": self.file or None, "line": self.line, "function": self.function or None}
         return {
             "site": {**site, "is_backward": self.is_backward},
-            "chain": holders.chains[0].parts() if holders.chains else [],
+            "chain": first.parts() if first is not None else [],
             "text": self.held_by,
-            "others": [str(chain) for chain in holders.chains[1:]],
+            "others": [str(chain) for chain in holders.chains if chain is not first],
             "bytes": self.bytes,
             "blocks": self.blocks,
             "grows": self.growth_bytes_per_step is not None,

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import signal
 import threading
 from types import FrameType
 
 from gpumemprof.holders.leak import Leak, Site
 from gpumemprof.holders.watch import LeakWatch
+from gpumemprof.read.recording import load
 from gpumemprof.recorder.active import ActiveRecording
 from gpumemprof.recorder.run_closing import print_lines, print_message
 
@@ -24,6 +26,7 @@ FACT = "leak holders"
 _MOST_PRINTED = 5
 _MOST_STORED = 32
 _MOST_CANDIDATES = 8
+_MOST_EVENTS_READ = 1_000_000  # well below a second
 
 
 class LeaksOfRun:
@@ -61,9 +64,14 @@ class LeaksOfRun:
             now = found.get(leak.site)
             # What is left at the end may be the last block alone, and its holder another.
             is_freed = now is None or now.bytes < leak.bytes // 2
-            if is_freed or now is None or not now.holders.is_known:
-                leak.is_past = is_freed
+            if is_freed or now is None:
+                leak.is_past = True
+                if now is not None and now.holders.tell_more_than(leak.holders):
+                    leak.holders = now.holders
                 found[leak.site] = leak
+            elif leak.holders.tell_more_than(now.holders):
+                # A function that held it has returned, and its frame is garbage, for example.
+                now.holders = leak.holders
         return [*found.values()][:_MOST_STORED]
 
     def _store(self, leaks: list[Leak]) -> None:
@@ -80,14 +88,42 @@ class LeaksOfRun:
             self._watch.stop()
 
     def print_found(self) -> None:
-        """A few lines about what grew."""
-        self._print([leak for leak in self.found if leak.growth_bytes_per_step is not None], False)
+        """A few lines about what grew, as ``gpumemprof leaks`` has it; call when it is over."""
+        grown = [leak for leak in self.found if leak.growth_bytes_per_step is not None]
+        with contextlib.suppress(Exception):
+            grown = self._judged(grown)
+        self._print(grown, False)
+
+    def _judged(self, grown: list[Leak]) -> list[Leak]:
+        """With the figures of the whole recording; what is there, but is no leak, is left out."""
+        if self._recording.summary.get("events", 0) > _MOST_EVENTS_READ:
+            return grown
+        verdict = load(self._recording.path).leaks()
+        units = {device["device"]: device["repetition"] for device in verdict["devices"]}
+        judged = []
+        for row in verdict["leaks"]:
+            leak = Leak(
+                os.path.basename(row["file"] or ""),  # noqa: PTH119
+                row["line"] or 0,
+                row["function"] or "",
+                row["is_backward"],
+                row["bytes"],
+                row["blocks"],
+                row["bytes_per_step"],
+                repetition=units[row["device"]],
+                when="at the end",
+                is_until_collected=verdict["verdict"] == "cycles",
+            )
+            leak.holders.unknown_holder = row["held_by"]
+            judged.append(leak)
+        sites = {leak.site[1:] for leak in judged}
+        return judged + [leak for leak in grown if leak.is_past and leak.site[1:] not in sites]
 
     def _print(self, leaks: list[Leak], says_none: bool) -> None:
         if not leaks and says_none:
             print_message("no memory grows from step to step so far")
         for leak in leaks[:_MOST_PRINTED]:
-            print_message(f"memory grows at {leak.where}: {leak.growth_text()}")
+            print_message(f"{leak.headline}: {leak.growth_text()}")
             print_lines([f"  {leak.holder_text()}"])
         if len(leaks) > _MOST_PRINTED:
             print_lines([f"  … and {len(leaks) - _MOST_PRINTED} more"])

@@ -109,20 +109,24 @@ class Names:
     def _add_frames(self, errors_ended_program: bool) -> None:
         names = {thread.ident: thread.name for thread in list(threading._active.values())}  # type: ignore[attr-defined]
         main = threading.main_thread().ident
-        for ident, innermost in sys._current_frames().items():
+        innermost = sys._current_frames()
+        for ident in list(innermost):
             thread = None if ident == main else str(names.get(ident, ident))
             frames: list[types.FrameType] = []
-            current: types.FrameType | None = innermost
+            current: types.FrameType | None = innermost.pop(ident)
             while current is not None and len(frames) < _MOST_FRAMES:
                 frames.append(current)
                 current = current.f_back
             is_calling = True
-            for place, frame in enumerate(frames):
-                if is_own_frame(frame):
+            for place in range(len(frames)):
+                if is_own_frame(frames[place]):
                     is_calling = True
                 else:
-                    self._add_frame(frame, thread, not is_calling, len(frames) - place)
+                    self._add_frame(frames[place], thread, not is_calling, len(frames) - place)
                     is_calling = False
+            # This frame is one of them: a cycle that would keep all of them, and their variables.
+            current = None
+            frames.clear()
         if errors_ended_program:
             error = sys.exc_info()[1] or getattr(sys, "last_value", None)
             traceback = error.__traceback__ if isinstance(error, BaseException) else None

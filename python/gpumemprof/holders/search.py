@@ -80,6 +80,7 @@ def _find(
     finally:
         walk.forget()
         forget_types()
+        graphs.forget_types()
 
 
 def _result(walk: Walk, count: int, started: float) -> Holders:

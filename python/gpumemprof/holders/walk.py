@@ -21,7 +21,7 @@ from gpumemprof.holders.arrays import arrays_over
 from gpumemprof.holders.blocks import Blocks
 from gpumemprof.holders.chain import Chain, Link, Root, grouped
 from gpumemprof.holders.cycles import shown_cycle, way_between
-from gpumemprof.holders.graph import Graph
+from gpumemprof.holders.graph import Graph, is_made_here
 from gpumemprof.holders.links import links_to
 from gpumemprof.holders.names import Names
 from gpumemprof.holders.reading import class_name, is_own_frame, is_own_type
@@ -104,14 +104,14 @@ class Walk:
     def start(self, targets: list[tuple[Any, int]]) -> list[_Visit]:
         """The objects that own a block, or are looked for themselves (with their numbers)."""
         _, storage_kinds = graphs.tensor_kinds()
-        tensors, makers, owned = self._scan()
+        tensors, makers, nodes, owned = self._scan()
         first: list[_Visit] = []
         for thing, number in targets:
             first.append(self._lead(thing, 0, [], 1 << number, 0))
         # Storages last: most are held by tensors alone.
         for thing, number in sorted(owned, key=lambda one: type(one[0]) in storage_kinds):
             first.append(self._lead(thing, 0, [], 1 << number, 0))
-        self._graph = Graph(tensors, makers, self._blocks.at, _GRAPH_SECONDS)
+        self._graph = Graph(tensors, makers, nodes, self._blocks.at, _GRAPH_SECONDS)
         self._own.update(map(id, self._graph.own_objects()))
         self.is_whole &= self._graph.is_whole
         self._own.add(id(first))
@@ -136,20 +136,24 @@ class Walk:
                     found[id(tensor)] = self._lead(tensor, 0, links, 1 << number, 1)
         return found
 
-    def _scan(self) -> tuple[list[Any], list[Any], list[tuple[Any, int]]]:
-        """All tensors with a graph, the nodes that made them, and the tensors that own a block."""
+    def _scan(self) -> tuple[list[Any], list[Any], list[Any], list[tuple[Any, int]]]:
+        """All tensors with a graph, the nodes that made them, all nodes that Python knows, and the
+        tensors that own a block.
+        """
         kinds, storage_kinds = graphs.tensor_kinds()
         both = kinds | storage_kinds
         task_kind = getattr(sys.modules.get("_asyncio"), "Task", None)
         objects = gc.get_objects()
         things = [thing for thing in objects if type(thing) in both]
         self._tasks = [thing for thing in objects if type(thing) is task_kind]
+        node_kinds = graphs.node_kinds(set(map(type, objects)))
+        nodes = [thing for thing in objects if type(thing) in node_kinds]
         del objects
         tensors: list[Any] = []
         makers: list[Any] = []
         owned: list[tuple[Any, int]] = []
         gradients: list[Any] = []
-        self._own.update(map(id, (things, tensors, makers, gradients, self._tasks)))
+        self._own.update(map(id, (things, tensors, makers, nodes, gradients, self._tasks)))
         for thing in things:
             is_storage = type(thing) in storage_kinds
             self._note_owner(thing, is_storage, owned)
@@ -160,7 +164,7 @@ class Walk:
                 gradient = graphs.gradient_of(thing)
             except Exception:
                 continue
-            if maker is not None:
+            if maker is not None and not is_made_here(thing):
                 tensors.append(thing)
                 makers.append(maker)
             if gradient is not None:
@@ -175,7 +179,7 @@ class Walk:
                     makers.append(made_by)
         self._own.update(id(pair) for pair in owned)
         self._own.add(id(owned))
-        return tensors, makers, owned
+        return tensors, makers, nodes, owned
 
     def _note_owner(self, thing: Any, is_storage: bool, owned: list[tuple[Any, int]]) -> None:
         address = graphs.address_of(thing, is_storage)
@@ -362,8 +366,12 @@ class Walk:
 
         Which node it is cannot be asked.
         """
+        held = {child for visit in self._visits.values() for child, _, _ in visit.children}
+        held.update(child for _, child, _ in self._cycles)
         for visit in list(self._visits.values()):
             if not visit.mask & ~self._reached or type(visit.thing) is not OrderedDict:
+                continue
+            if id(visit.thing) in held:
                 continue
             keys = list(dict.keys(visit.thing))
             if keys and all(type(key) is int for key in keys):

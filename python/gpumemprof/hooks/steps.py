@@ -41,9 +41,10 @@ def step() -> None:
     with _lock:
         number = _steps
         _steps += 1
+    # Reports count steps from 1.
     if number > 0:
-        _core.capture_mark(f"step {number - 1}", False)
-    _core.capture_mark(f"step {number}", True)
+        _core.capture_mark(f"step {number}", False)
+    _core.capture_mark(f"step {number + 1}", True)
     _core.capture_mark_phase(_core.PhaseMark.step_start, number)
     for callback in tuple(_listeners):
         callback()

@@ -11,18 +11,20 @@ import contextlib
 import functools
 import sys
 import types
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Callable
 
 __all__ = [
     "StorageLife",
     "address_of",
+    "forget_types",
     "gradient_of",
     "graph_of",
     "hooks_of",
     "is_graph_node",
     "kept_by",
     "next_nodes",
+    "node_kinds",
     "quiet_torch",
     "raw_tensors",
     "tensor_kinds",
@@ -142,6 +144,11 @@ def is_graph_node(thing: Any) -> bool:
     return _next_getter(kind) is not None
 
 
+def node_kinds(kinds: Iterable[type]) -> set[type]:
+    """Those that are types of nodes."""
+    return {kind for kind in kinds if _next_getter(kind) is not None}
+
+
 _getters: dict[type, Any] = {}
 _raw_names: dict[type, list[tuple[str, Any]]] = {}
 
@@ -156,6 +163,12 @@ def _next_getter(kind: type) -> Any:
                 break
         _getters[kind] = found
     return _getters[kind]
+
+
+def forget_types() -> None:
+    """Drop what was learned: the classes of the program are not kept alive."""
+    _getters.clear()
+    _raw_names.clear()
 
 
 def _raw_getters(kind: type) -> list[tuple[str, Any]]:

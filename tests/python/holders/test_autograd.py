@@ -133,6 +133,57 @@ def test_an_attribute_of_the_context_of_a_function() -> None:
     assert texts(places) == ["out[0].grad_fn → SumBackward0 → _KeepingBackward.scratch['mask']"]
 
 
+class _Remembering(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, value: Any, contexts: list[Any]) -> Any:
+        ctx.save_for_backward(value)
+        contexts.append(ctx)
+        return value * 2
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        return gradients[0] * 2, None
+
+
+def test_a_context_that_is_kept_holds_what_it_saved_and_the_graph_behind_it() -> None:
+    places: list[tuple[int, int]] = []
+    behind: list[tuple[int, int]] = []
+    contexts: list[Any] = []
+    weight = torch.ones(64, requires_grad=True)
+    for _ in range(10):
+        batch = make(behind, 64)
+        inner = batch * weight
+        places.append(place(inner))
+        _Remembering.apply(inner, contexts)
+    del batch, inner
+    assert texts(places) == ["contexts[0…9]._saved_tensors[0]"]
+    assert texts(behind) == ["contexts[0…9] → MulBackward0._saved_self"]
+
+
+def test_a_node_that_is_kept() -> None:
+    places: list[tuple[int, int]] = []
+    weight = torch.ones(64, requires_grad=True)
+    nodes = [(make(places, 64) * weight).sum().grad_fn for _ in range(10)]
+    assert texts(places) == ["nodes[0…9] → MulBackward0._saved_self"]
+
+
+def test_a_state_that_is_never_detached_also_when_it_is_searched_again() -> None:
+    places: list[tuple[int, int]] = []
+    cell = torch.nn.GRUCell(8, 8)
+    state = torch.zeros(4, 8)
+    for _ in range(40):
+        state = cell(make(places, 32).view(4, 8), state)
+    # A search gives the tensors it looks at Python objects, which no name leads to.
+    for _ in range(2):
+        first = find_holders(places)
+        assert (first.held_blocks, first.blocks) == (40, 40)
+        text = first.text()
+        assert text.startswith("state.grad_fn → AddBackward0 → "), text
+        assert " more … → AddmmBackward0._saved_mat1" in text
+        assert " to " in text  # however far back
+        assert first.chains[0].blocks > 30
+
+
 def test_a_cycle_through_the_graph() -> None:
     places: list[tuple[int, int]] = []
 
@@ -185,6 +236,31 @@ def test_a_hook_on_a_node() -> None:
     (text,) = texts(places)
     assert text.startswith("a hook on a node of autograd's graph")
     assert text.endswith("closure variable 'kept' of <lambda>()")
+
+
+def test_hooks_of_a_module_in_a_cycle_are_not_those_of_a_node() -> None:
+    places: list[tuple[int, int]] = []
+
+    class Hooked(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = torch.nn.Identity()
+            self.inner.register_forward_hook(self.hook)
+            self.buffer = make(places)
+
+        def hook(self, *_: Any) -> None:
+            pass
+
+    gc.disable()
+    try:
+        Hooked()
+        result = find_holders(places)
+        assert result.chains == []
+        assert result.cycle is not None
+        assert result.cycle.startswith("Identity._forward_hooks["), result.cycle
+    finally:
+        gc.enable()
+    gc.collect()
 
 
 def test_a_hook_on_a_module() -> None:

@@ -176,6 +176,43 @@ def test_variables_that_are_dropped_later_are_not_kept() -> None:
     assert reference() is None
 
 
+def test_a_search_leaves_no_garbage_that_keeps_variables() -> None:
+    """The frames of a search and of its callers, if they came to hold each other."""
+    places: list[tuple[int, int]] = []
+
+    def work() -> Any:
+        tensor = make(places)
+        assert texts(places) == ["tensor"]
+        return weakref.ref(tensor)
+
+    gc.disable()
+    try:
+        assert work()() is None
+    finally:
+        gc.enable()
+
+
+def test_the_classes_of_the_program_are_not_kept_alive() -> None:
+    places: list[tuple[int, int]] = []
+
+    class Own(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, value: Any) -> Any:
+            ctx.kept = make(places)
+            return value * 2
+
+        @staticmethod
+        def backward(ctx: Any, *gradients: Any) -> Any:
+            return gradients[0] * 2
+
+    out = Own.apply(torch.ones(4, requires_grad=True))
+    assert texts(places) == ["out.grad_fn → OwnBackward.kept"]
+    reference = weakref.ref(Own)
+    del Own, out
+    gc.collect()
+    assert reference() is None
+
+
 def test_the_settings_of_the_garbage_collector_are_left_alone() -> None:
     places: list[tuple[int, int]] = []
     kept = make(places)

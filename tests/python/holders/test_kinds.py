@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 import torch
+from gpumemprof.holders.chain import Link
+from gpumemprof.holders.cycles import shown_cycle
 from holder_search import holders, make, notes, place, texts
 
 kept_in_module: list[Any] = []
@@ -336,6 +338,36 @@ def test_a_reference_cycle_is_named() -> None:
             gc.enable()
     gc.collect()
     assert holders(places).cycle is None
+
+
+def test_a_cycle_is_named_also_while_a_variable_holds_the_newest() -> None:
+    import gc
+
+    places: list[tuple[int, int]] = []
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        for _ in range(20):
+            node = Plain()
+            node.parent = node  # type: ignore[attr-defined]
+            node.tensor = make(places)
+        result = holders(places)
+        assert [str(chain).partition("  (")[0] for chain in result.chains] == ["node.tensor"]
+        assert result.text() == (
+            "a reference cycle that only the garbage collector frees: Plain.parent → Plain"
+        )
+        one = holders(places[-1:])
+        assert one.text().startswith("node.tensor")
+    finally:
+        if was_on:
+            gc.enable()
+    del node
+    gc.collect()
+
+
+def test_a_cycle_of_an_exception_begins_with_its_class() -> None:
+    way = [(ValueError(), [Link("arrow", "traceback")])]
+    assert shown_cycle(way) == "ValueError → traceback → ValueError"
 
 
 def test_a_tensor_as_attribute_of_a_tensor() -> None:

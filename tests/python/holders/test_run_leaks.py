@@ -6,11 +6,17 @@ import json
 import subprocess
 import textwrap
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import gpumemprof
 import pytest
 from capture_programs import run_recorded
+from gpumemprof import _core
+from gpumemprof.holders.chain import Chain, Root
+from gpumemprof.holders.found import Holders
+from gpumemprof.holders.leak import Leak
+from gpumemprof.holders.leaks_of_run import LeaksOfRun
 
 BEGIN = """
 import os, signal, sys
@@ -191,3 +197,117 @@ def test_without_the_flag_nothing_is_searched(tmp_path: Path) -> None:
     done = run_recorded(tmp_path, "--cpu", "-o", "run.gmp", "train.py")
     assert "grows" not in done.stderr
     assert _rows(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("program", "begins"),
+    [
+        (
+            """
+            kept = []
+            for number in range(60):
+                if number % 5 == 0:
+                    kept.append(torch.zeros(4096))
+                step(lambda loss: None)
+            """,
+            "memory grows at train.py:",
+        ),
+        (
+            """
+            import gc
+
+            class Node:
+                def __init__(self):
+                    self.value, self.itself = torch.zeros(4096), self
+
+            gc.disable()
+            for number in range(60):
+                Node()
+                step(lambda loss: None)
+                if number % 20 == 19:
+                    gc.collect()
+            """,
+            "no leak, but memory grows until the garbage collector runs at train.py:",
+        ),
+    ],
+)
+def test_the_figures_are_those_of_leaks(tmp_path: Path, program: str, begins: str) -> None:
+    done = _run(tmp_path, program)
+    assert done.returncode == 0
+    found = gpumemprof.load(tmp_path / "run.gmp").leaks()
+    (leak,) = found["leaks"]
+    (line,) = [line for line in done.stderr.splitlines() if begins in line]
+    size = _core.format_bytes
+    if leak["bytes_per_step"]:
+        assert f": {size(leak['bytes_per_step'])} a step, " in line
+    assert f"{size(leak['bytes'])} in {leak['blocks']} blocks at the end" in line
+
+
+def test_what_was_freed_is_no_longer_said_to_grow(tmp_path: Path) -> None:
+    done = _run(
+        tmp_path,
+        """
+        history = []
+        for _ in range(40):
+            step(lambda loss: history.append(loss.detach() * torch.ones(4096)))
+        del history
+        """,
+    )
+    assert gpumemprof.load(tmp_path / "run.gmp").leaks()["verdict"] == "clean"
+    assert "memory grows" not in done.stderr
+    assert "memory grew at train.py:" in done.stderr and "freed since" in done.stderr
+
+
+def test_errors_are_named_although_they_are_garbage_at_the_end(tmp_path: Path) -> None:
+    """Their tracebacks hold the frame of the function, which holds the list."""
+    done = _run(
+        tmp_path,
+        """
+        import gc
+
+        gc.disable()
+
+        def fail():
+            made = torch.zeros(4096)
+            raise ValueError("no")
+
+        def train():
+            errors = []
+            for _ in range(40):
+                step(lambda loss: None)
+                try:
+                    fail()
+                except ValueError as error:
+                    errors.append(error)
+
+        train()
+        """,
+    )
+    assert done.returncode == 0
+    (row,) = [row for row in _rows(tmp_path) if row["grows"]]
+    assert row["text"].startswith("errors[0…"), row["text"]
+    assert "local of train(), train.py:" in row["text"]
+
+
+def _leak(count: int, holders: Holders) -> Leak:
+    return Leak("train.py", 1, "train", False, 100 * count, count, 100.0, holders=holders)
+
+
+def test_of_two_looks_the_one_that_found_a_holder_counts() -> None:
+    """Between the look for lines and the search for holders, memory may be freed."""
+    run = LeaksOfRun.__new__(LeaksOfRun)
+    cycle = Holders(cycle="Node.itself → Node", blocks=4)
+    named = Holders([Chain(Root("kept"), [])], blocks=10, held_blocks=10)
+    little = Holders([Chain(Root("kept"), [])], blocks=10, held_blocks=3)
+    for before, now, expected in [
+        (_leak(10, Holders(blocks=10)), _leak(4, cycle), cycle),
+        (_leak(10, named), _leak(4, cycle), named),
+        (_leak(10, named), _leak(10, cycle), named),
+        (_leak(10, cycle), _leak(10, named), named),
+        (_leak(10, cycle), _leak(4, little), cycle),
+        (_leak(10, little), _leak(4, cycle), cycle),
+    ]:
+        run._watch = SimpleNamespace(leaks=[before], candidates=[])  # type: ignore[assignment]
+        (leak,) = run._merged([now])
+        assert leak.holders is expected
+        assert leak.bytes == 1000

@@ -49,8 +49,13 @@ def test_a_leak_is_reported_once(temporary_files: Path) -> None:
         with gpumemprof.watch_leaks(cpu=True) as watch:
             for _ in range(60):
                 training.step(leaks=True)
-    texts = [str(one.message) for one in caught if one.category is gpumemprof.LeakWarning]
+    leaks = [one for one in caught if one.category is gpumemprof.LeakWarning]
+    texts = [str(one.message) for one in leaks]
     assert len(texts) == 1, texts
+    # The step of the program, not torch's optimizer, whose hook found it.
+    source = Path(leaks[0].filename).read_text().splitlines()
+    assert leaks[0].filename == __file__
+    assert source[leaks[0].lineno - 1].strip() == "self.optimizer.step()"
     assert "test_watch.py" in texts[0] and "Training.step()" in texts[0]
     (leak,) = watch.leaks
     assert leak.growth_bytes_per_step == pytest.approx(256, rel=0.3)

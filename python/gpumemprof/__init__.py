@@ -17,6 +17,8 @@ Dump a snapshot during the run, then analyze it later on any machine::
 ``print(recording)`` prints what ``gpumemprof report`` prints. PyArrow, Polars, DuckDB and pandas
 read the tables (``recording.events``, ``allocations``, ``segments``, ``stacks``, ``frames``) in
 place.
+
+Nothing here is a test, for pytest: PYTEST_DONT_REWRITE
 """
 
 from __future__ import annotations
@@ -143,7 +145,7 @@ def unload_ipython_extension(shell: Any) -> None:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LATER})
+    return sorted(__all__)
 
 
 __all__ = [

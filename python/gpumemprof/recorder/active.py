@@ -17,12 +17,13 @@ from gpumemprof.errors import Error, RecordingWarning, UsageError
 from gpumemprof.failure import spot
 from gpumemprof.read.recording import load
 from gpumemprof.recorder import kept, open_recordings
-from gpumemprof.recorder.program_end import EXCEPTION, failure_facts
+from gpumemprof.recorder.program_end import EXCEPTION, failure_facts, main_package
 from gpumemprof.recorder.rank_facts import rank_facts
-from gpumemprof.recorder.run_settings import recorded_command
+from gpumemprof.recorder.run_settings import own_words, recorded_command
 from gpumemprof.recorder.self_test import SelfTest
 from gpumemprof.recorder.simulation import Simulation
 from gpumemprof.recorder.stacks import (
+    probe_apart,
     why_no_forward_stacks,
     why_no_modules,
     why_no_native_stacks,
@@ -53,7 +54,7 @@ def _facts(command: str | None) -> dict[str, str]:
         "python": platform.python_version(),
         "host": socket.gethostname(),
         "pid": str(os.getpid()),
-        "command": recorded_command(sys.argv, False) if command is None else command,
+        "command": recorded_command(own_words(), False) if command is None else command,
         **rank_facts(),
     }
 
@@ -82,9 +83,10 @@ class ActiveRecording:
         simulation: Simulation | None = None,
         keep: kept.Size | None = None,
         native_stacks: bool = False,
+        second_name: str = "",
     ) -> None:
         """Use `start` or `record` instead."""
-        self.path = os.fspath(path)
+        self._path = os.fspath(path)
         self.summary: RecordingSummary = {}
         """What was recorded; filled by `stop`."""
         self.capture: str | None = None
@@ -108,14 +110,22 @@ class ActiveRecording:
         self._is_brief = is_brief
         self._is_watching = False
         self._when_rank: list[Callable[[], None]] = []
-        # For processes recorded on behalf of another: no file without events, no messages.
-        self._is_silent = waits
+        # For processes recorded on behalf of another: no file without events, no messages. If its
+        # name was taken by then, the file has the second one.
+        self._is_silent = self._may_be_renamed = waits
+        self._second_name = second_name
         with open_recordings.lock:
             open_recordings.prepare()
+            if "IPython" in sys.modules:
+                from gpumemprof.integrations.notebook.cells import name_cells
+
+                name_cells()
             problem = why_no_stacks()
             if stacks and problem is not None:
                 self.notes.append(f"stacks are not recorded: {problem}")
             has_stacks = stacks and problem is None
+            if has_stacks and self._is_cpu:
+                probe_apart()
             native_problem = why_no_native_stacks() if native_stacks and has_stacks else None
             if native_problem is not None:
                 self.notes.append(f"native stacks are not recorded: {native_problem}")
@@ -129,7 +139,7 @@ class ActiveRecording:
         self._number = None
 
     def _open(self, overwrite: bool, stacks: bool, waits: bool, native_stacks: bool) -> int | None:
-        path = os.fsencode(self.path)
+        path = os.fsencode(self._path)
         try:
             predicts = self._simulation is not None
             return _core.capture_start(
@@ -143,11 +153,24 @@ class ActiveRecording:
                 self._keep_bytes,
                 kept.chapter_events(),
                 native_stacks,
+                os.fsencode(self._second_name),
             )
         except UsageError as error:
             # The core's hint names the command-line flag.
             hint = error.hint.replace("-f ", "overwrite=True ")
             raise UsageError(error.message, error.code, error.where, hint) from None
+
+    @property
+    def path(self) -> str:
+        """Where it is written.
+
+        >>> recording.path  # doctest: +SKIP
+        'run.gmp'
+        """
+        number = self._number
+        if self._may_be_renamed and number is not None:
+            self._path = os.fsdecode(_core.capture_path(number)) or self._path
+        return self._path
 
     @property
     def is_rank(self) -> bool:
@@ -157,6 +180,16 @@ class ActiveRecording:
         False
         """
         return "rank" in self._facts and "world_size" in self._facts
+
+    @property
+    def rank_of_many(self) -> int | None:
+        """Its number among several processes of a job; None if it is alone, or not one of them.
+
+        >>> recording.rank_of_many  # doctest: +SKIP
+        3
+        """
+        is_one_of_many = self.is_rank and self._facts["world_size"] != "1"
+        return int(self._facts["rank"]) if is_one_of_many else None
 
     def when_rank(self, action: Callable[[], None]) -> None:
         """Call `action` as soon as this process is known to be a rank; perhaps never.
@@ -240,6 +273,8 @@ class ActiveRecording:
             # After the hooks, which ask torch for addresses.
             _core.capture_add_facts(number, self._simulation.end())
         self.summary = _core.capture_stop(number, reason)
+        if self._may_be_renamed:
+            self._path = self.summary["path"] or self._path
         if self._tester is not None:
             self._tester.join()
         if self.capture == "recorder":
@@ -262,6 +297,8 @@ class ActiveRecording:
             if number is None:
                 return
             self._add_facts(readiness.torch_versions())
+            if package := main_package():
+                self._add_facts({"main_package": package})
             if self._has_stacks:
                 problem = why_no_forward_stacks()
                 state = "on" if problem is None else f"off: {problem}"

@@ -24,6 +24,7 @@ from typing import Any, Callable, TypeVar, Union
 from gpumemprof.errors import UsageError
 from gpumemprof.recorder import kept, open_recordings
 from gpumemprof.recorder.active import ActiveRecording
+from gpumemprof.same_name import check_name
 
 __all__ = ["record", "start", "stop"]
 
@@ -58,6 +59,7 @@ def start(
     Raises:
         Error: the file cannot be written, or already exists.
     """
+    check_name()
     recording = ActiveRecording(
         path, stacks, cpu, overwrite, labels, keep=keep, native_stacks=native_stacks
     )

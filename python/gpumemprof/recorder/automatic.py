@@ -1,49 +1,71 @@
 """``GPUMEMPROF=1 python train.py``: records a program that nothing was changed in.
 
-Each process records itself, like the children of ``gpumemprof run``. The first of them says at its
-end where its recording is. GPUMEMPROF_OUTPUT names the file.
+Each process records itself, like the children of ``gpumemprof run``. The first of them names all
+recordings at its end. GPUMEMPROF_OUTPUT names the file, GPUMEMPROF_OPTIONS holds options of `run`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
+import subprocess
 import sys
 from pathlib import Path
 
-from gpumemprof.recorder import processes
-from gpumemprof.recorder.run_settings import Settings, rank_suffix
+from gpumemprof.recorder import places, processes, registry
+from gpumemprof.recorder.run_closing import print_message
+from gpumemprof.recorder.run_options import VARIABLE, options_of_environment
 
 __all__ = ["begin"]
 
-# Set by the first process, for those it starts.
-_FIRST = "GPUMEMPROF_FIRST"
+_MOST_SECONDS = 60.0
+_EXPORTER = (
+    "import sys; sys.path.append(sys.argv[1]);"
+    "from gpumemprof.errors import Error;"
+    "from gpumemprof.integrations.monitoring import exporter\n"
+    "try: print('metrics at', exporter.start(sys.argv[2], int(sys.argv[3]), int(sys.argv[4])))\n"
+    "except Error as error: print(error)"
+)
 
 
-def _program_name() -> str:
-    """What the recording is named after."""
-    script = sys.argv[0] if sys.argv and sys.argv[0] else ""
-    if "ipykernel" in script:
-        return "notebook"
-    if script in ("", "-c", "-m", "-"):
-        return "python"
-    path = Path(script)
-    return path.parent.name if path.stem == "__main__" else path.stem
-
-
-def begin() -> None:
-    """Call once the program has imported torch."""
-    is_first = _FIRST not in os.environ
-    os.environ.setdefault(_FIRST, str(os.getpid()))
+def begin(place: str) -> None:
+    """Call once the program has imported torch; `place` is where the registry is."""
+    settings, mistakes = options_of_environment(os.environ.get(VARIABLE, ""))
+    settings.is_automatic, settings.registry = True, place
+    is_first = registry.is_mine(place) or not registry.is_there(place)
+    if mistakes:
+        them = "that" if len(mistakes) == 1 else "them"
+        sentence = f"{VARIABLE}: {'; '.join(mistakes)}; recording goes on without {them}"
+        if registry.is_first_to_say(place, sentence):
+            print_message(sentence)
+    if not settings.children and not is_first:
+        return
     # The ranks of one job are started by a process that records nothing itself.
-    speaks = is_first or "LOCAL_RANK" in os.environ
-    settings = Settings(announces=os.getpid() if speaks else 0)
-    output = os.environ.get("GPUMEMPROF_OUTPUT", "")
-    if output:
-        path = Path.cwd() / output
-        base = path.with_name(path.stem)
-        suffix = path.suffix or ".gmp"
-        settings.output = str(path.with_name(f"{path.stem}{rank_suffix()}{suffix}"))
-    else:
-        base = Path.cwd() / _program_name()
-    settings.children_base = str(base)
+    if is_first or "LOCAL_RANK" in os.environ:
+        settings.named_process = os.getpid()
+    try:
+        places.set_names(settings, registry.first_process(place))
+    except Exception as problem:
+        processes.say_unrecorded(settings, problem)
+        return
+    if settings.metrics is not None and registry.is_first_to_say(place, "metrics"):
+        _publish(*settings.metrics, registry.first_process(place) or os.getpid())
     processes.join_by_itself(settings)
+
+
+def _publish(host: str, port: int, program: int) -> None:
+    """In a process of its own, which cannot be forked from one that has threads."""
+    folder = str(Path(__file__).resolve().parents[2])
+    words = [sys.executable, "-I", "-c", _EXPORTER, folder, host, str(port), str(program)]
+    environment = {key: text for key, text in os.environ.items() if key != "GPUMEMPROF"}
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        done = subprocess.run(
+            words,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_MOST_SECONDS,
+            check=False,
+        )
+        print_message(done.stdout.strip() or "metrics cannot be served")

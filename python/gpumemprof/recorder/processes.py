@@ -1,8 +1,8 @@
 """Records a program's processes: the one ``gpumemprof run`` starts, and those it starts in turn.
 
 Each process has its own file. A process joins when it has torch (`join`, called by
-``startup/sitecustomize.py``) or when it is forked from one that has joined. It writes what it
-recorded to a small file, the registry, so that the first process can name all files at its end. A
+``startup/sitecustomize.py``) or when it is forked from one that has joined. It tells the registry
+what it recorded, or why it could not, so that the first process can name all files at its end. A
 failure here never affects the program: it keeps running, unrecorded.
 """
 
@@ -11,19 +11,17 @@ from __future__ import annotations
 import atexit
 import contextlib
 import functools
-import json
 import os
 import sys
-import tempfile
 import warnings
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable
 
+from gpumemprof import _core
 from gpumemprof.errors import Error, RecordingWarning
-from gpumemprof.recorder import rank_summary, run_closing
+from gpumemprof.recorder import places, rank_summary, registry, run_closing
 from gpumemprof.recorder.active import ActiveRecording
 from gpumemprof.recorder.program_end import reason_at_exit
-from gpumemprof.recorder.run_settings import Settings, rank_suffix, recorded_command
+from gpumemprof.recorder.run_settings import Settings, own_words, rank_suffix, recorded_command
 from gpumemprof.recorder.simulation import Simulation
 from gpumemprof.recorder.summary import ChildReport
 from gpumemprof.torch_calls import readiness
@@ -31,7 +29,7 @@ from gpumemprof.torch_calls import readiness
 if TYPE_CHECKING:
     from gpumemprof.holders.leaks_of_run import LeaksOfRun
 
-__all__ = ["begin", "join", "leave"]
+__all__ = ["begin", "finish_family", "join", "join_by_itself", "leave", "say_unrecorded"]
 
 _USAGE_CODE = 2
 _BUG_CODE = 70
@@ -41,7 +39,9 @@ _MOST_CHILDREN = 256
 _settings: Settings | None = None
 _ends: Callable[[str], None] | None = None
 _process = 0  # the process whose end it is
+_is_forked = False
 _is_guarded = False
+_has_spoken = False
 
 
 def begin() -> None:
@@ -51,6 +51,8 @@ def begin() -> None:
     if settings is None:
         return
     _settings = settings
+    if settings.registry:
+        registry.seal(settings.registry)
     if settings.applied is not None:
         from gpumemprof.verify.apply import session
 
@@ -64,7 +66,6 @@ def begin() -> None:
         recording = _start(
             settings, settings.output, settings.command, settings.force, simulation=estimation
         )
-        registry = _make_registry() if settings.children else ""
     except OSError as error:
         run_closing.print_message(str(error))
         os._exit(_USAGE_CODE)
@@ -78,13 +79,15 @@ def begin() -> None:
     except Exception as bug:
         run_closing.print_message(f"internal error: {bug!r}; please report it")
         os._exit(_BUG_CODE)
-    settings.registry = registry
     Settings.remove_from(os.environ)
     if settings.children:
         environment = dict(os.environ)
         settings.add_to(environment, 0)
         os.environ.update(environment)
     file = run_closing.OutputFile(settings.output)
+    if estimation is None:
+        farewell = b"" if settings.quiet else run_closing.farewell(recording)
+        _core.capture_watch_signals(farewell)
     leaks = _watch_leaks(recording, settings, settings.leaks_signal)
     _set_end(functools.partial(_end_program, recording, file, settings, leaks))
     _guard()
@@ -95,6 +98,7 @@ def join() -> None:
     global _settings
     _settings = Settings.read()
     if _settings is not None:
+        places.name_after_script(_settings)
         _guard()
         _when_memory_is_used(_start_child)
 
@@ -122,6 +126,7 @@ def _start(
     overwrite: bool,
     waits: bool = False,
     simulation: Simulation | None = None,
+    second_name: str = "",
 ) -> ActiveRecording:
     recording = ActiveRecording(
         path,
@@ -134,6 +139,9 @@ def _start(
         simulation=simulation,
         keep=settings.keep,
         native_stacks=settings.native_stacks and simulation is None,
+        second_name=second_name,
+        # To search is to touch all that the parent made, and so to copy most of its memory.
+        is_brief=_is_forked,
     )
     if simulation is None:
         rank_summary.follow_later(recording)
@@ -152,12 +160,6 @@ def _watch_leaks(
     from gpumemprof.holders.leaks_of_run import LeaksOfRun
 
     return LeaksOfRun(recording, signal_name)
-
-
-def _make_registry() -> str:
-    descriptor, path = tempfile.mkstemp(prefix="gpumemprof-", suffix=".children")
-    os.close(descriptor)
-    return path
 
 
 def _guard() -> None:
@@ -199,8 +201,8 @@ def _end_at_exit() -> None:
 
 def _after_fork() -> None:
     """In a forked child: what was recorded belongs to the parent; the child gets its own file."""
-    global _ends
-    _ends = None
+    global _ends, _is_forked
+    _ends, _is_forked = None, True
     if _settings is not None and _settings.children:
         readiness.when_imported(lambda: _when_memory_is_used(_start_child))
 
@@ -221,38 +223,64 @@ def _start_child() -> None:
     settings = _settings
     if settings is None or _ends is not None:
         return
-    # This must have no visible effect: no exception, no line of output.
+    # Nothing of this reaches the program: no exception, and a line of output only where no `run`
+    # prints it at its end.
     with contextlib.suppress(Exception):
-        if len(run_closing.read_children(settings.registry)) >= _MOST_CHILDREN:
-            _report(settings, {"pid": os.getpid(), "path": None})
-            return
-        is_named = settings.announces == os.getpid() and not os.path.lexists(settings.output)
-        path = settings.output if settings.output and is_named else _child_path(settings)
-        command = recorded_command(sys.argv, settings.arguments)
-        recording = _start(settings, path, command, overwrite=False, waits=True)
-        _report(settings, {"pid": os.getpid(), "path": path})
-        leaks = _watch_leaks(recording, settings)
-        _set_end(functools.partial(_end_child, recording, settings, leaks))
-
-
-def _child_path(settings: Settings) -> str:
-    stem = f"{settings.children_base}{rank_suffix()}.{os.getpid()}"
-    path, number = f"{stem}.gmp", 1
-    while os.path.lexists(path):
-        number += 1
-        path = f"{stem}.{number}.gmp"
-    return path
-
-
-def _report(settings: Settings, row: ChildReport) -> None:
-    line = json.dumps(row).encode() + b"\n"
-    # A single append: several processes may do so at once.
-    with contextlib.suppress(OSError):
-        descriptor = os.open(settings.registry, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
         try:
-            os.write(descriptor, line)
-        finally:
-            os.close(descriptor)
+            _record_child(settings)
+        except Exception as problem:
+            say_unrecorded(settings, problem)
+
+
+def _record_child(settings: Settings) -> None:
+    pid = os.getpid()
+    if not settings.is_automatic and len(_children(settings)) >= _MOST_CHILDREN:
+        registry.add(settings.registry, {"pid": pid, "path": None})
+        return
+    path, second_name = _names(settings)
+    if settings.is_automatic:
+        places.check(path)
+    command = recorded_command(own_words(), settings.arguments)
+    recording = _start(
+        settings, path, command, overwrite=False, waits=True, second_name=second_name
+    )
+    registry.add(settings.registry, {"pid": pid, "path": path})
+    is_first = settings.is_automatic and registry.is_mine(settings.registry)
+    _core.capture_watch_signals(run_closing.farewell(recording) if is_first else b"")
+    leaks = _watch_leaks(recording, settings, settings.leaks_signal if is_first else "")
+    _set_end(functools.partial(_end_child, recording, settings, leaks))
+    atexit.register(_end_at_exit)  # before the one that closes open recordings
+
+
+def _names(settings: Settings) -> tuple[str, str]:
+    """The name of this process's recording, and the one that it has if another takes that first."""
+    stem = f"{settings.children_base}{rank_suffix()}.{os.getpid()}"
+    own, number = f"{stem}.gmp", 1
+    while os.path.lexists(own):
+        number += 1
+        own = f"{stem}.{number}.gmp"
+    is_named = settings.named_process == os.getpid() and settings.output != ""
+    if is_named and not os.path.lexists(settings.output):
+        return settings.output, own
+    return own, ""
+
+
+def say_unrecorded(settings: Settings, problem: Exception) -> None:
+    """This process cannot be recorded: one process says why, for all that have the same problem."""
+    sentence = str(problem)
+    if not isinstance(problem, (Error, OSError)):
+        sentence = f"internal error: {problem!r}, so nothing is recorded; please report it"
+    if not settings.is_automatic:
+        row: ChildReport = {"pid": os.getpid(), "path": None, "problem": sentence}
+        registry.add(settings.registry, row)
+    elif registry.is_first_to_say(settings.registry, sentence):
+        run_closing.print_message(sentence)
+
+
+def _children(settings: Settings) -> dict[int, ChildReport]:
+    """What the other processes reported last, by their numbers."""
+    rows = [row for row in registry.read(settings.registry) if "pid" in row]
+    return {row["pid"]: row for row in rows if row["pid"] != os.getpid()}
 
 
 def _stop(recording: ActiveRecording, how: str) -> None:
@@ -267,14 +295,11 @@ def _stop(recording: ActiveRecording, how: str) -> None:
 def _end_child(
     recording: ActiveRecording, settings: Settings, leaks: LeaksOfRun | None, how: str
 ) -> None:
-    file = run_closing.OutputFile(run_closing.shown_path(recording.path))
     if leaks is not None:
         leaks.finish()
     _stop(recording, how)
     if not recording.summary:
         return
-    if settings.announces == os.getpid() and recording.summary["events"] > 0:
-        run_closing.print_closing(recording, file, {})
     row: ChildReport = {
         "pid": os.getpid(),
         "path": recording.path,
@@ -283,9 +308,32 @@ def _end_child(
         "size_bytes": recording.summary["size_bytes"],
         "peaks": run_closing.peaks(recording),
         "notes": recording.notes,
+        "is_rank": recording.rank_of_many is not None,
+        "problem": recording.summary["problem"],
     }
-    _report(settings, row)
+    is_told = not registry.is_mine(settings.registry) and registry.add(settings.registry, row)
+    if settings.is_automatic and not is_told:
+        _speak(recording, settings)
+        if leaks is not None:
+            leaks.print_found()
     _summarise(recording)
+
+
+def _speak(recording: ActiveRecording | None, settings: Settings) -> None:
+    """For all processes, at the end of the first; or for one whose first process has ended."""
+    global _has_spoken
+    _has_spoken = True
+    children = _children(settings) if registry.is_mine(settings.registry) else {}
+    file = None
+    if recording is not None:
+        file = run_closing.OutputFile(run_closing.shown_path(recording.path))
+    run_closing.print_closing(recording, file, children, is_asked=False)
+
+
+def finish_family(place: str) -> None:
+    """With GPUMEMPROF=1, at the end of the first process, which may have recorded nothing."""
+    if not _has_spoken:
+        _speak(None, Settings(registry=place))
 
 
 def _end_program(
@@ -298,11 +346,8 @@ def _end_program(
     if leaks is not None:
         leaks.finish()
     _stop(recording, how)
-    children = run_closing.read_children(settings.registry)
-    if settings.registry:
-        Path(settings.registry).unlink(missing_ok=True)
     if not settings.quiet:
-        run_closing.print_closing(recording, file, children)
+        run_closing.print_closing(recording, file, _children(settings))
         if leaks is not None:
             leaks.print_found()
         _summarise(recording)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import time
 from pathlib import Path
 from types import TracebackType
 
-__all__ = ["EXCEPTION", "failure_facts", "reason_at_exit"]
+__all__ = ["EXCEPTION", "failure_facts", "main_package", "reason_at_exit"]
 
 EXCEPTION = "exception: "
 # What gloo, NCCL and torch's store raise when another rank is gone.
@@ -78,17 +79,20 @@ def _failed_at() -> int:
 
 def _place(traceback: TracebackType | None) -> str:
     """The innermost line outside packages; the innermost of all if there is none."""
-    found = ""
-    own = ""
-    while traceback is not None:
-        code = traceback.tb_frame.f_code
-        found = f"{_shown(code.co_filename)}:{traceback.tb_lineno} {code.co_name}"
-        if not _is_library(code.co_filename):
-            own = found
+    innermost = own = None
+    while traceback is not None:  # There may be millions of them.
+        innermost = traceback
+        if not _is_library(traceback.tb_frame.f_code.co_filename):
+            own = traceback
         traceback = traceback.tb_next
-    return own or found
+    found = own or innermost
+    if found is None:
+        return ""
+    code = found.tb_frame.f_code
+    return f"{_shown(code.co_filename)}:{found.tb_lineno} {code.co_name}"
 
 
+@functools.lru_cache(maxsize=1024)
 def _is_library(file: str) -> bool:
     parts = Path(file).parts
     is_package = any(name in parts for name in _LIBRARIES)
@@ -97,11 +101,21 @@ def _is_library(file: str) -> bool:
     )
 
 
+def main_package() -> str:
+    """The package of a program that was started as ``python -m pkg.train``; empty if none was."""
+    spec = getattr(sys.modules.get("__main__"), "__spec__", None)
+    parent = getattr(spec, "parent", None)
+    return parent if isinstance(parent, str) else ""
+
+
 def _shown(file: str) -> str:
-    """Relative to the folder of the main script, as reports show it."""
+    """Relative to the folder of the main script, or of its package, as reports show it."""
     # The module's own __file__ is gone by the time Python exits.
     main = getattr(sys.modules.get("__main__"), "__file__", None) or sys.argv[0]
     # Links stay as they are: reports show the paths of frames.
     folder = os.path.dirname(os.path.abspath(main))  # noqa: PTH100, PTH120
+    inside = os.sep + main_package().replace(".", os.sep)
+    if len(inside) > 1 and folder.endswith(inside):
+        folder = folder[: -len(inside)]
     whole = os.path.abspath(file)  # noqa: PTH100
     return os.path.relpath(whole, folder) if whole.startswith(f"{folder}{os.sep}") else file

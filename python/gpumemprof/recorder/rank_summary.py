@@ -23,13 +23,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpumemprof import _core
+from gpumemprof.regular_file import open_regular
 
 if TYPE_CHECKING:
     from gpumemprof.recorder.active import ActiveRecording
 
 __all__ = ["SUFFIX", "follow", "follow_later", "main", "write_beside"]
 
-SUFFIX = ".summary.json"
+SUFFIX = ".summary.jsonl"
 # Then this process ends, and the other one goes on alone.
 _MOST_SECONDS = 20.0
 _NICENESS = 10
@@ -37,6 +38,7 @@ _USUAL_SECONDS = 60.0
 # A long recording takes seconds to read: at most a twentieth of one processor is used for it.
 _LEAST_REST = 20.0
 _MOST_FILES = 65536
+_MOST_HEAD_BYTES = 1 << 26
 _CODE = (
     "import sys; sys.path.insert(0, sys.argv[1]); from gpumemprof.recorder import rank_summary; "
 )
@@ -154,8 +156,8 @@ def _has_changed(recording: str) -> bool:
 
 
 def _head(summary: Path) -> dict[str, object]:
-    with summary.open("rb") as file:
-        head = json.loads(file.readline())
+    with open_regular(summary) as file:
+        head = json.loads(file.readline(_MOST_HEAD_BYTES))
     return head if isinstance(head, dict) else {}
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -18,12 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from gpumemprof.alerts.condition import parse as parse_alert
-from gpumemprof.alerts.sinks import command_sink, webhook_sink
 from gpumemprof.command_line import CommandParser
 from gpumemprof.errors import EnvironmentProblem, Error, UsageError
-from gpumemprof.recorder import kept, processes
+from gpumemprof.recorder import processes, registry
 from gpumemprof.recorder.run_closing import print_message
+from gpumemprof.recorder.run_options import add_options, settings_of
 from gpumemprof.recorder.run_settings import Settings, rank_suffix, recorded_command
 
 __all__ = ["main"]
@@ -35,6 +33,7 @@ Run a Python program and record every allocation it makes.
 
 Usage: gpumemprof run [OPTIONS] SCRIPT [ARGUMENTS...]
        gpumemprof run [OPTIONS] -m MODULE [ARGUMENTS...]
+       gpumemprof run [OPTIONS] -c CODE [ARGUMENTS...]
        torchrun [...] -m gpumemprof run [OPTIONS] SCRIPT [ARGUMENTS...]
 
 Options:
@@ -65,20 +64,21 @@ Options:
                       this machine alone unless a host is given
   -h, --help          Print this help
 
-Everything after SCRIPT or MODULE is passed to the program. The exit code is the
-program's own.
+Everything after SCRIPT, MODULE or CODE is passed to the program. The exit code
+is the program's own.
 """
 
 
 @dataclass
 class _Options:
     script: str
-    is_module: bool
+    """Or the module, or the code."""
+    how: str
+    """``-m``, ``-c``, or nothing for a script, as for Python."""
     arguments: list[str]
     output: str | None
     settings: Settings
     is_live: bool
-    metrics: tuple[str, int] | None = None
 
 
 def _parser() -> CommandParser:
@@ -86,21 +86,10 @@ def _parser() -> CommandParser:
     parser.add_argument("-o", "--output")
     parser.add_argument("-f", "--force", action="store_true")
     parser.add_argument("--live", action="store_true")
-    parser.add_argument("--keep")
-    parser.add_argument("--no-children", action="store_false", dest="children")
-    parser.add_argument("--no-stacks", action="store_false", dest="stacks")
-    parser.add_argument("--native-stacks", action="store_true")
-    parser.add_argument("--no-labels", action="store_false", dest="labels")
-    parser.add_argument("--cpu", action="store_true", default=None)
-    parser.add_argument("--leaks", action="store_true")
-    parser.add_argument("--leaks-signal")
-    parser.add_argument("--record-arguments", action="store_true")
-    parser.add_argument("--alert", action="append", default=[])
-    parser.add_argument("--alert-webhook")
-    parser.add_argument("--alert-command")
-    parser.add_argument("--metrics")
-    # Both take everything that follows: it belongs to the program, whatever it looks like.
+    add_options(parser)
+    # They take everything that follows: it belongs to the program, whatever it looks like.
     parser.add_argument("-m", dest="module", nargs=argparse.REMAINDER)
+    parser.add_argument("-c", dest="code", nargs=argparse.REMAINDER)
     parser.add_argument("program", nargs=argparse.REMAINDER)
     return parser
 
@@ -110,72 +99,32 @@ def _parse(parser: CommandParser, words: Sequence[str]) -> _Options | None:
     given = parser.parse(words)
     if given.help:
         return None
-    is_module = given.module is not None
-    # What follows a -- among a module's arguments is in `program`, with the -- itself.
-    program = [*given.module, *given.program] if is_module else list(given.program)
-    if is_module and not given.module:
-        raise parser.mistake("-m needs a value")
-    if is_module and f"-m{program[0]}" in words[: len(words) - len(program) + 1]:
-        raise parser.mistake(f"unexpected argument '-m{program[0]}'")
-    if not is_module and program[:1] == ["--"]:
+    how, words_of_it = "", []
+    for flag, found in (("-m", given.module), ("-c", given.code)):
+        if found is not None:
+            how, words_of_it = flag, found
+    # What follows a -- among its arguments is in `program`, with the -- itself.
+    program = [*words_of_it, *given.program]
+    if how and not words_of_it:
+        raise parser.mistake(f"{how} needs a value")
+    if how and f"{how}{program[0]}" in words[: len(words) - len(program) + 1]:
+        raise parser.mistake(f"unexpected argument '{how}{program[0]}'")
+    if not how and program[:1] == ["--"]:
         del program[0]
         if not program:
             raise parser.mistake("run -- needs a script")
     if not program:
-        raise parser.mistake("run needs a script, or -m and a module")
-    _check_sinks(parser, given)
-    if given.native_stacks and not given.stacks:
-        raise parser.mistake("--native-stacks and --no-stacks exclude each other")
-    settings = Settings(
-        force=given.force,
-        stacks=given.stacks,
-        native_stacks=given.native_stacks,
-        labels=given.labels,
-        cpu=given.cpu,
-        children=given.children,
-        arguments=given.record_arguments,
-        alerts=[parse_alert(text).text for text in given.alert],
-        alert_webhook=given.alert_webhook,
-        alert_command=given.alert_command,
-        keep=kept.kept_bytes(given.keep, "--keep") or None,
-        leaks=given.leaks,
-        leaks_signal=_leaks_signal(parser, given.leaks, given.leaks_signal),
-    )
-    metrics = _metrics_address(given.metrics)
-    return _Options(program[0], is_module, program[1:], given.output, settings, given.live, metrics)
+        raise parser.mistake("run needs a script, -m and a module, or -c and code")
+    settings = settings_of(parser, given)
+    settings.force = given.force
+    return _Options(program[0], how, program[1:], given.output, settings, given.live)
 
 
-def _metrics_address(text: str | None) -> tuple[str, int] | None:
-    """Where to publish; the ranks of a host have ports of their own, one after the other."""
-    if text is None:
-        return None
-    from gpumemprof.integrations.monitoring.exporter import parse_address
-    from gpumemprof.integrations.monitoring.prometheus import check_installed
-
-    host, port = parse_address(text)
-    check_installed()
-    local_rank = os.environ.get("LOCAL_RANK", "0")
-    return host, port + (int(local_rank) if port and local_rank.isdecimal() else 0)
-
-
-def _check_sinks(parser: CommandParser, given: argparse.Namespace) -> None:
-    for name, make in (("webhook", webhook_sink), ("command", command_sink)):
-        target = getattr(given, f"alert_{name}")
-        if target is not None and not given.alert:
-            raise parser.mistake(f"--alert-{name} needs --alert")
-        if target is not None:
-            make(target)  # says what is wrong with it before the program starts
-
-
-def _leaks_signal(parser: CommandParser, is_wanted: bool, name: str | None) -> str:
-    if name is not None and not is_wanted:
-        raise parser.mistake("--leaks-signal needs --leaks")
-    if name is None or name == "none":
-        return "SIGUSR2" if is_wanted and name is None else ""
-    full = name if name.startswith("SIG") else f"SIG{name}"
-    if full not in signal.Signals.__members__:
-        raise parser.mistake(f"--leaks-signal takes a signal such as SIGUSR1, but has '{name}'")
-    return full
+def _name(options: _Options) -> str:
+    """What recordings are named after, as with GPUMEMPROF=1."""
+    if options.how == "-c":
+        return "python"
+    return options.script if options.how else Path(options.script).stem
 
 
 def _set_paths(options: _Options, pid: int) -> None:
@@ -186,14 +135,26 @@ def _set_paths(options: _Options, pid: int) -> None:
         base = path.with_name(path.stem)
         settings.output = str(path.with_name(f"{path.stem}{suffix}{path.suffix}"))
     else:
-        base = Path(options.script if options.is_module else Path(options.script).stem)
+        base = Path(_name(options))
         settings.output = f"{base}{suffix}.{pid}.gmp"
     settings.children_base = str(Path.cwd() / base)
+    settings.is_output_given = options.output is not None
+
+
+def _check_folder() -> None:
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        raise EnvironmentProblem(
+            "the current folder was deleted", "environment", "", "change to another one"
+        ) from None
 
 
 def _check(options: _Options) -> str | None:
     """What is wrong with the options, if anything is."""
-    if not options.is_module and not Path(options.script).exists():
+    if not options.how and options.script == "-":
+        return "run cannot record a program that Python reads from its input; pass it with -c"
+    if not options.how and not Path(options.script).exists():
         return f"{options.script}: no such script"
     path = options.settings.output
     if Path(path).is_dir() and options.settings.keep is None:
@@ -234,14 +195,19 @@ def _publish(address: tuple[str, int], is_quiet: bool) -> None:
 
 def _become(options: _Options) -> NoReturn:
     processes.leave()
-    if options.metrics is not None:
-        _publish(options.metrics, options.settings.quiet)
+    settings = options.settings
+    if settings.metrics is not None:
+        _publish(settings.metrics, settings.quiet)
+    if settings.children or settings.private() != "{}":
+        # Without it, children are recorded all the same, but not named.
+        with contextlib.suppress(OSError):
+            settings.registry = registry.make(settings.private(), is_inherited=True)
     environment = dict(os.environ)
     environment.pop("GPUMEMPROF", None)  # The program is not to be recorded twice.
-    options.settings.add_to(environment, os.getpid())
+    settings.add_to(environment, os.getpid())
     # A script whose name begins with a dash is still a script.
     script = f"./{options.script}" if options.script.startswith("-") else options.script
-    how = ["-m", options.script] if options.is_module else [script]
+    how = [options.how, options.script] if options.how else [script]
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError, AttributeError):  # It may be closed.
             stream.flush()
@@ -269,6 +235,7 @@ def main(
         if options is None:
             print(_HELP, end="")
             return 0
+        _check_folder()
         _set_paths(options, os.getpid())
         if (mistake_found := _check(options)) is not None:
             raise parser.mistake(mistake_found)
@@ -281,8 +248,10 @@ def main(
     settings = options.settings
     settings.quiet, settings.applied, settings.estimate = is_quiet, applied, estimate
     settings.children &= not is_quiet
-    words = [options.script, *options.arguments]
-    settings.command = recorded_command(words, settings.arguments)
+    program = options.script
+    if options.how == "-c":  # Code holds values too, which may be secret.
+        program = f"python -c {options.script}" if settings.arguments else "python -c"
+    settings.command = recorded_command([program, *options.arguments], settings.arguments)
     if options.is_live:
         return _watch(options)
     _become(options)

@@ -7,7 +7,6 @@ into memory must still fit at its end.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shlex
 from pathlib import Path
@@ -21,12 +20,13 @@ from gpumemprof.torch_calls import allocator, readiness
 
 __all__ = [
     "OutputFile",
+    "farewell",
     "peaks",
     "print_closing",
     "print_lines",
     "print_message",
-    "read_children",
     "shown_path",
+    "what_is_recorded",
 ]
 
 _MOST_NAMED = 8
@@ -81,6 +81,18 @@ class OutputFile:
                 self._whole_path.unlink()
 
 
+def farewell(recording: ActiveRecording) -> bytes:
+    """What is printed after the signal that killed the program; empty if another speaks for it."""
+    if recording.rank_of_many:
+        return b""
+    path = shown_path(recording.path)
+    where = f"; its recording is {path}"
+    if recording.rank_of_many == 0:
+        folder = os.path.dirname(path) or "."  # noqa: PTH120
+        where += f"; all ranks: gpumemprof ranks {shlex.quote(folder)}"
+    return f"{printable(where)}\n".encode("utf-8", "replace")
+
+
 def peaks(recording: ActiveRecording) -> str:
     """The peak of each device; exact if the recorder or torch's counters know it.
 
@@ -102,19 +114,12 @@ def peaks(recording: ActiveRecording) -> str:
     return ", ".join(found)
 
 
-def read_children(registry: str) -> dict[int, ChildReport]:
-    """What each child process reported last, by its number."""
-    children: dict[int, ChildReport] = {}
-    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        for line in Path(registry).read_bytes().splitlines() if registry else []:
-            row = json.loads(line)
-            children[row["pid"]] = row
-    return children
-
-
 def shown_path(path: str) -> str:
     """The path, shortened if it is in or below the folder the command was run in."""
-    relative = os.path.relpath(path)
+    try:
+        relative = os.path.relpath(path)
+    except OSError:  # The program may have deleted its folder.
+        return path
     return path if relative.startswith(os.pardir) else relative
 
 
@@ -142,12 +147,23 @@ def _common_start(paths: list[str]) -> str:
     return first[:length].rpartition(".")[0]
 
 
+def _path_of(row: ChildReport) -> str | None:
+    """Its recording, if there is one."""
+    path = row["path"]
+    return path if path is not None and Path(path).exists() else None
+
+
+def _is_idle(row: ChildReport) -> bool:
+    """Whether there was nothing to record."""
+    return row.get("events") == 0 and not row.get("problem")
+
+
 def _child_lines(children: dict[int, ChildReport]) -> tuple[list[str], list[str]]:
     """One line per file the children left, and the files."""
     lines, paths = [], []
     for row in children.values():
-        path = row["path"]
-        if path is None or row.get("events") == 0 or not Path(path).exists():
+        path = _path_of(row)
+        if path is None or _is_idle(row):
             continue
         paths.append(shown_path(path))
         if "events" in row:
@@ -159,13 +175,35 @@ def _child_lines(children: dict[int, ChildReport]) -> tuple[list[str], list[str]
 
 
 def print_closing(
-    recording: ActiveRecording, file: OutputFile, children: dict[int, ChildReport]
+    recording: ActiveRecording | None,
+    file: OutputFile | None,
+    children: dict[int, ChildReport],
+    is_asked: bool = True,
 ) -> None:
-    """Print everything at the very end."""
-    for note in recording.notes:
-        print_message(note)
+    """Print everything at the very end.
+
+    Of the ranks of a job, the first speaks for all: the others say only what went wrong.
+
+    Args:
+        recording: of this process, if it is recorded.
+        file: where that goes.
+        children: what other processes reported.
+        is_asked: whether to say that there is nothing to report.
+    """
+    rank = None if recording is None else recording.rank_of_many
+    if recording is not None and file is not None and rank:
+        _print_troubles(recording, file, rank)
+        _print_unrecorded(children)
+        return
     lines, paths = _child_lines(children)
-    own = _print_own(recording, file, bool(paths))
+    own = []
+    if recording is not None and file is not None:
+        is_empty = not recording.summary.get("events") and not recording.summary.get("problem")
+        if is_asked or not is_empty:
+            for note in recording.notes:
+                print_message(note)
+        own = _print_own(recording, file, is_asked and not paths)
+    _print_unrecorded(children)
     if paths:
         count = _counted(len(paths), "child process was", "child processes were")
         print_message(f"{count} recorded:")
@@ -173,33 +211,77 @@ def print_closing(
             _print(line)
         if len(lines) > _MOST_NAMED:
             _print(f"  … and {len(lines) - _MOST_NAMED} more")
-    left_out = sum(1 for row in children.values() if row["path"] is None)
-    if left_out:
-        count = _counted(left_out, "more child process was", "more child processes were")
-        print_message(f"{count} not recorded: too many for one folder")
-    if len(paths) > _MOST_NAMED:
-        start = _common_start(paths)
+    ranks = [path for path in own if rank is not None]
+    ranks += [shown_path(path) for row in children.values() if (path := _rank_path(row))]
+    if rank is not None or len(ranks) > 1:
+        for folder in sorted({os.path.dirname(path) or "." for path in ranks}):  # noqa: PTH120
+            _print(f"Next: gpumemprof ranks {shlex.quote(folder)}")
+    elif len(paths) > _MOST_NAMED and (start := _common_start(paths)):
         words = " ".join(map(shlex.quote, [*own, start]))
         _print(f"Next: gpumemprof report {words}.*.gmp")
     elif own or paths:
-        _print(f"Next: gpumemprof report {' '.join(map(shlex.quote, [*own, *paths]))}")
+        words = " ".join(map(shlex.quote, [*own, *paths[:_MOST_NAMED]]))
+        _print(f"Next: gpumemprof report {words}")
 
 
-def _print_own(recording: ActiveRecording, file: OutputFile, has_children: bool) -> list[str]:
+def _rank_path(row: ChildReport) -> str | None:
+    return _path_of(row) if row.get("is_rank") and not _is_idle(row) else None
+
+
+def _print_troubles(recording: ActiveRecording, file: OutputFile, rank: int) -> None:
+    """Of a rank that others speak for: what the first one cannot know."""
+    summary = recording.summary
+    if not summary:
+        return
+    changed = file.what_happened()
+    if summary["problem"]:
+        print_message(f"rank {rank}: {summary['problem']}")
+    elif changed is not None:
+        print_message(f"rank {rank}: {_lost(file, changed)}")
+    elif summary["lost_events"]:
+        print_message(f"rank {rank}: {recording.notes[-1]}")
+    if _has_nothing(recording):
+        file.remove()
+
+
+def _lost(file: OutputFile, changed: str) -> str:
+    return f"{file.path} was {changed} while the program ran: the recording is lost"
+
+
+def _has_nothing(recording: ActiveRecording) -> bool:
+    return recording.summary["events"] == 0 and recording.capture not in ("recorder", "counters")
+
+
+def _print_unrecorded(children: dict[int, ChildReport]) -> None:
+    """Which processes are missing, and why."""
+    rows = [row for row in children.values() if _path_of(row) is None and not _is_idle(row)]
+    problems = [row["problem"] for row in rows if row.get("problem")]
+    if problems:
+        count = _counted(len(problems), "child process was", "child processes were")
+        print_message(f"{count} not recorded:")
+        for problem in sorted(set(problems))[:_MOST_NAMED]:
+            _print(f"  {problem}")
+    left_out = sum(1 for row in rows if row["path"] is None and not row.get("problem"))
+    if left_out:
+        count = _counted(left_out, "more child process was", "more child processes were")
+        print_message(f"{count} not recorded: too many for one folder")
+
+
+def _print_own(recording: ActiveRecording, file: OutputFile, is_asked: bool) -> list[str]:
     """Print the line of the program's own process; returns its file if there is one to look at."""
     if not recording.summary:
         return []
     changed = file.what_happened()
     if changed is not None:
         if not recording.summary["problem"]:  # otherwise it is among the notes
-            print_message(f"{file.path} was {changed} while the program ran: the recording is lost")
+            print_message(_lost(file, changed))
         return []
     if recording.capture == "counters":
         print_message(f"events could not be recorded; torch's own counters are in {file.path}")
         return [file.path]
-    if recording.summary["events"] == 0 and recording.capture != "recorder":
+    if _has_nothing(recording):
         file.remove()
-        if not has_children:
+        if is_asked and not recording.summary["problem"]:  # which is among the notes
             print_message(_why_nothing(recording))
         return []
     _print_figures(recording, file.path)
@@ -229,7 +311,5 @@ def _print_figures(recording: ActiveRecording, path: str) -> None:
 def _why_nothing(recording: ActiveRecording) -> str:
     if not readiness.is_imported():
         return "the program never imported torch, so there is nothing to report"
-    if recording.summary.get("problem"):
-        return "no part of the recording could be written, so there is nothing to report"
     hint = "; record CPU tensors with: gpumemprof run --cpu" if recording.memory == "cuda" else ""
     return f"no {recording.memory} memory was allocated, so there is nothing to report{hint}"

@@ -15,11 +15,13 @@ import sys
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from gpumemprof.recorder import registry
 from gpumemprof.recorder.rank_facts import launcher_facts
 
-__all__ = ["VARIABLE", "Settings", "rank_suffix", "recorded_command"]
+__all__ = ["VARIABLE", "Settings", "own_words", "rank_suffix", "recorded_command"]
 
 VARIABLE = "GPUMEMPROF_RUN"
+_PRIVATE = ("alert_webhook", "alert_command")
 _STARTUP = str(Path(__file__).resolve().parent / "startup")
 
 
@@ -31,8 +33,10 @@ class Settings:
     """Where the program's own recording goes, as messages name it."""
     children_base: str = ""
     """What the names of the children's files begin with, with the whole path."""
+    is_output_given: bool = False
+    """Whether the user named a file, which then names the children's too."""
     registry: str = ""
-    """The file where children report what they recorded."""
+    """Where processes report what they recorded; see `gpumemprof.recorder.registry`."""
     command: str = ""
     """The program, as its recording names it."""
     force: bool = False
@@ -46,8 +50,12 @@ class Settings:
     alert_webhook: str | None = None
     alert_command: str | None = None
     quiet: bool = False
-    announces: int = 0
-    """The process that prints where its recording is; for GPUMEMPROF=1, where no `run` does."""
+    is_automatic: bool = False
+    """Whether this is GPUMEMPROF=1, and no `run` prints where recordings are."""
+    named_process: int = 0
+    """The process that records to `output`, with GPUMEMPROF=1."""
+    metrics: tuple[str, int] | None = None
+    """The host and port where figures are published."""
     keep: int | None = None
     """How many bytes of each recording are kept; all if not given."""
     leaks: bool = False
@@ -62,7 +70,13 @@ class Settings:
 
     def text(self, process: int) -> str:
         """The value of the variable; `process` is recorded as the program itself."""
-        return f"{process} {sys.implementation.cache_tag} {json.dumps(asdict(self))}"
+        shown = {name: value for name, value in asdict(self).items() if name not in _PRIVATE}
+        return f"{process} {sys.implementation.cache_tag} {json.dumps(shown)}"
+
+    def private(self) -> str:
+        """What is passed on in the registry, because every process can read the environment."""
+        values = {name: getattr(self, name) for name in _PRIVATE}
+        return json.dumps({name: value for name, value in values.items() if value is not None})
 
     def add_to(self, environment: dict[str, str], process: int) -> None:
         """Have the next Python that starts with this environment recorded."""
@@ -88,6 +102,8 @@ class Settings:
         words = os.environ.get(VARIABLE, "").split(" ", 2)
         try:
             settings = Settings(**json.loads(words[2]))
+            for name, value in next(iter(registry.read(settings.registry)), {}).items():
+                setattr(settings, name, value)
         except (IndexError, TypeError, ValueError):
             return None
         return settings if settings.prefix == sys.prefix else None
@@ -104,6 +120,22 @@ def rank_suffix() -> str:
     if facts.get("world_size", "1") == "1":
         return ""
     return f".{socket.gethostname()}.rank{facts['rank']}"
+
+
+def own_words(cmdline: bytes | None = None) -> list[str]:
+    """This process's program and its arguments; of a worker of Ray, the task that it runs.
+
+    >>> own_words(b"ray::Trainer.fit\\0\\0")
+    ['ray::Trainer.fit']
+    """
+    if cmdline is None:
+        try:
+            cmdline = Path("/proc/self/cmdline").read_bytes()
+        except OSError:
+            cmdline = b""
+    # Ray says it there; the arguments are its own, twenty of them.
+    title = os.fsdecode(cmdline.partition(b"\0")[0]).strip()
+    return [title] if title.startswith("ray::") else sys.argv
 
 
 def recorded_command(words: list[str], with_values: bool) -> str:

@@ -5,14 +5,23 @@ from __future__ import annotations
 import _thread
 import contextlib
 import functools
+import os
 import sys
+import tempfile
+from pathlib import Path
 from typing import Any
 
 from gpumemprof import _core
 from gpumemprof.errors import Error
-from gpumemprof.torch_calls import modules
+from gpumemprof.torch_calls import modules, readiness
 
-__all__ = ["why_no_forward_stacks", "why_no_modules", "why_no_native_stacks", "why_no_stacks"]
+__all__ = [
+    "probe_apart",
+    "why_no_forward_stacks",
+    "why_no_modules",
+    "why_no_native_stacks",
+    "why_no_stacks",
+]
 
 _MOST_FRAMES = 512
 
@@ -94,3 +103,20 @@ def why_no_modules() -> str | None:
     except Exception as error:
         return str(error)
     return None
+
+
+def probe_apart() -> None:
+    """Find out all of this with a recording of its own, which is never written.
+
+    The tensors that it takes would be in a recording of CPU tensors, below a line of the program.
+    """
+    if why_no_forward_stacks.cache_info().currsize or not readiness.is_imported():
+        return
+    with contextlib.suppress(Exception):  # Then they are.
+        path = os.fsencode(Path(tempfile.gettempdir()) / f"gpumemprof-probes-{os.getpid()}.gmp")
+        number = _core.capture_start(path, False, False, True, True, {})
+        try:
+            why_no_forward_stacks()
+            why_no_modules()
+        finally:
+            _core.capture_stop(number, "probed")

@@ -36,7 +36,7 @@ class RecordingSummary(TypedDict, total=False):
 class _StartedChild(TypedDict):
     pid: int
     path: str | None
-    """Its file; ``None`` if it is not recorded because there are too many."""
+    """Its file; ``None`` if it is not recorded: because of a problem, or there are too many."""
 
 
 class ChildReport(_StartedChild, total=False):
@@ -48,3 +48,7 @@ class ChildReport(_StartedChild, total=False):
     size_bytes: int
     peaks: str
     notes: list[str]
+    is_rank: bool
+    """Whether it is one of several ranks of a job."""
+    problem: str
+    """Why nothing, or not everything, could be recorded; empty if it could."""

@@ -149,3 +149,13 @@ def test_a_broken_installation_does_not_disturb_python(tmp_path: Path) -> None:
     done = run(tmp_path, "-S", "-c", code, GPUMEMPROF="1")
     assert (done.returncode, done.stdout, done.stderr) == (0, "fine\n", "")
     assert site is not None
+
+
+def test_cpu_memory_that_runs_out_is_explained_by_the_request(tmp_path: Path) -> None:
+    program = "import torch\nkept = torch.zeros(1 << 20)\ntorch.empty(1 << 50, dtype=torch.uint8)\n"
+    done = run(tmp_path, "-m", "gpumemprof", "run", "--cpu", "train.py", program=program)
+    words = " ".join(done.stderr.split())
+    assert "cpu:0: out of memory: the system refused a request of 1.00 PiB" in words
+    assert "tensors held 4.00 MiB" in words
+    assert "the pool" not in words
+    assert "outside PyTorch's allocator" not in words

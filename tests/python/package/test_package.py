@@ -5,7 +5,10 @@ from __future__ import annotations
 import doctest
 import importlib
 import inspect
+import os
 import pkgutil
+import subprocess
+import sys
 import typing
 from pathlib import Path
 
@@ -160,3 +163,22 @@ def test_bugs_ask_to_be_reported():
     assert isinstance(bug, RuntimeError)
     assert "please report it" in str(bug)
     assert isinstance(from_native("no room", "environment", "", ""), gpumemprof.EnvironmentProblem)
+
+
+def test_another_distribution_of_the_same_name_is_refused(tmp_path: Path) -> None:
+    other = tmp_path / "gpu_memory_profiler-0.2.3.dist-info"
+    other.mkdir()
+    (other / "METADATA").write_text("Name: gpu-memory-profiler\nVersion: 0.2.3\n")
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+
+    def python(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, *words]
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+    refused = python("-m", "gpumemprof", "--version")
+    assert refused.returncode == 4
+    assert "run: pip uninstall gpu-memory-profiler" in refused.stderr
+    read = python("-c", "import gpumemprof; gpumemprof.load(gpumemprof.demo_path())")
+    assert read.returncode == 0, read.stderr
+    started = python("-c", "import gpumemprof; gpumemprof.start('x.gmp', cpu=True)")
+    assert "EnvironmentProblem" in started.stderr

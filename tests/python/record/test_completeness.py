@@ -98,7 +98,7 @@ def test_made_is_recorded_and_lost(starved: tuple[Path, int]) -> None:
 def test_every_output_says_what_was_lost(starved: tuple[Path, int]) -> None:
     folder, made = starved
     lost = sum(load(folder / "run.gmp").completeness["lost"].values())
-    sentence = f"{lost:,} of {2 * made:,} events"
+    sentence = f"{lost:,} of {3 * made:,} events"  # a free is asked for, and done
     for words in (["report", "run.gmp"], ["advise", "run.gmp"]):
         first = " ".join(told(folder, *words).stdout.split("\n\n")[0].split())
         assert sentence in first, (words, first)
@@ -187,7 +187,20 @@ def test_a_complete_recording_says_nothing_of_it(tmp_path: Path) -> None:
         completeness = gpumemprof.load(tmp_path / "run.gmp").completeness
     assert completeness["is_whole"]
     assert completeness["what_is_missing"] == []
-    assert completeness["made"] == {"allocations": ALLOCATIONS, "frees": ALLOCATIONS, "others": 0}
+    # A free is requested, and completed.
+    every = {"allocations": ALLOCATIONS, "frees": ALLOCATIONS, "others": ALLOCATIONS}
+    assert completeness["made"] == completeness["recorded"] == every
+
+
+def test_every_command_counts_the_same_events(tmp_path: Path) -> None:
+    assert recorded(tmp_path, BRIEF).returncode == 0
+    events = len(gpumemprof.load(tmp_path / "run.gmp").events)
+    assert events == 3 * ALLOCATIONS
+    info = told(tmp_path, "info", "run.gmp").stdout
+    assert f"  {events:,} made, {events:,} recorded, 0 lost" in info
+    assert f" of {events:,}, " in told(tmp_path, "report", "run.gmp").stdout
+    live = json.loads(told(tmp_path, "live", "run.gmp", "--once", "--json").stdout)
+    assert live["recordings"][0]["devices"][0]["events"] == events
 
 
 def test_a_snapshot_does_not_say_how_it_ended() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any, Callable
 
@@ -141,3 +143,24 @@ def test_one_inferred_block_does_not_make_labelled_sources_inferred(tmp_path: Pa
     (device,) = gpumemprof.load(tmp_path / "run.gmp").report()["devices"]
     for source in ("parameters", "gradients", "optimizer_state"):
         assert device["sources"][source]["provenance"] == "measured", source
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_a_model_that_is_older_than_a_recording_of_the_cpu_is_said_to_be_missing(
+    tmp_path: Path, is_late: bool
+) -> None:
+    program = """
+import sys, torch, gpumemprof
+model = torch.nn.Linear(512, 512) if sys.argv[2] == "True" else None
+with gpumemprof.record(sys.argv[1], cpu=True):
+    model = model or torch.nn.Linear(512, 512)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for _ in range(3):
+        model(torch.randn(8, 512)).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+    path = tmp_path / "run.gmp"
+    subprocess.run([sys.executable, "-c", program, str(path), str(is_late)], check=True)
+    words = " ".join(gpumemprof.load(path).to_text().split())
+    assert ("The model is older than the recording" in words) == is_late

@@ -30,7 +30,7 @@ def test_what_follows_the_script_is_the_programs(words: list[str], program: list
     for ours in ([], ["-f", "--no-stacks"], ["--cpu"]):
         options = parse(*ours, *words)
         assert [options.script, *options.arguments] == program
-        assert not options.is_module
+        assert options.how == ""
         assert options.settings.force == ("-f" in ours)
         assert options.settings.cpu == (True if "--cpu" in ours else None)
 
@@ -40,8 +40,17 @@ def test_what_follows_the_script_is_the_programs(words: list[str], program: list
 )
 def test_what_follows_a_module_is_the_programs(arguments: list[str]) -> None:
     options = parse("--no-labels", "-m", "package.train", *arguments)
-    assert options.is_module
+    assert options.how == "-m"
     assert [options.script, *options.arguments] == ["package.train", *arguments]
+    assert not options.settings.labels
+    assert not options.settings.force
+
+
+@pytest.mark.parametrize("arguments", [[], ["-f"], ["-m", "x"], ["--", "-f"], ["-h"]])
+def test_what_follows_code_is_the_programs(arguments: list[str]) -> None:
+    options = parse("--no-labels", "-c", "-1; print()", *arguments)
+    assert options.how == "-c"
+    assert [options.script, *options.arguments] == ["-1; print()", *arguments]
     assert not options.settings.labels
     assert not options.settings.force
 
@@ -76,9 +85,14 @@ def test_help_is_printed_whatever_else_is_given(words: list[str]) -> None:
         (["-o", "--cpu", "x.py"], "-o needs a value; see gpumemprof run --help"),
         (["-m"], "-m needs a value; see gpumemprof run --help"),
         (["-mtrain", "-f"], "unexpected argument '-mtrain'; see gpumemprof run --help"),
+        (["-c"], "-c needs a value; see gpumemprof run --help"),
+        (["-cpass", "-f"], "unexpected argument '-cpass'; see gpumemprof run --help"),
         (["--"], "run -- needs a script; see gpumemprof run --help"),
-        ([], "run needs a script, or -m and a module; see gpumemprof run --help"),
-        (["--cpu"], "run needs a script, or -m and a module; see gpumemprof run --help"),
+        ([], "run needs a script, -m and a module, or -c and code; see gpumemprof run --help"),
+        (
+            ["--cpu"],
+            "run needs a script, -m and a module, or -c and code; see gpumemprof run --help",
+        ),
     ],
 )
 def test_mistakes_are_one_sentence(words: list[str], sentence: str) -> None:

@@ -101,6 +101,30 @@ def test_stacks_and_names_of_a_forked_worker(tmp_path: Path) -> None:
     assert "weight exp_avg" in {label.name for label in recording.labels()}
 
 
+def test_a_forked_child_does_not_look_at_everything_that_its_parent_made(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        """
+        import gc, os, torch
+        model, parent, all_objects = torch.nn.Linear(100, 100), os.getpid(), gc.get_objects
+        def noting(*args):
+            with open("parent" if os.getpid() == parent else "child", "a") as file:
+                file.write("looked")
+            return all_objects(*args)
+        gc.get_objects = noting
+        if os.fork() == 0:
+            kept = torch.ones(1000)
+            os._exit(0)
+        assert os.wait()[1] == 0
+        """,
+    )
+    done = run_recorded(tmp_path, "--cpu", "-o", "run.gmp", "train.py")
+    assert done.returncode == 0, done.stderr
+    assert run_peaks(tmp_path, "run.*.gmp") == [4000]
+    assert (tmp_path / "parent").exists()  # It names its model at the end.
+    assert not (tmp_path / "child").exists()
+
+
 def test_no_children(tmp_path: Path) -> None:
     write(tmp_path, WORKERS)
     done = run_recorded(tmp_path, "--no-children", "--cpu", "-o", "run.gmp", "train.py", "fork")
@@ -199,6 +223,28 @@ def test_ranks_of_torchrun_started_under_run(tmp_path: Path) -> None:
         assert peak is not None
         assert 1_000_000 * (1 + rank) <= peak < 1_000_000 * (1 + rank) + 10_000
         assert path.name in done.stderr
+    assert done.stderr.splitlines()[-1] == "Next: gpumemprof ranks ."
+
+
+def test_children_are_named_after_the_script_that_they_run(tmp_path: Path) -> None:
+    (tmp_path / "tools").mkdir()
+    allocate = "import os, torch\nkept = torch.ones(10)\n"
+    write(tmp_path, allocate + "if os.fork() == 0: more = torch.ones(10)\n", "ddp.py")
+    write(tmp_path, allocate, "tools/__main__.py")
+    write(
+        tmp_path,
+        f"""
+        import subprocess, sys, torch
+        kept = torch.ones(10)
+        for words in (["-X", "dev", "ddp.py"], ["-m", "tools"], ["-c", {allocate!r}]):
+            subprocess.run([sys.executable, *words], check=True)
+        """,
+        "launch.py",
+    )
+    done = run_recorded(tmp_path, "--cpu", "-m", "launch")
+    assert done.returncode == 0, done.stderr
+    found = sorted(path.name.split(".")[0] for path in tmp_path.glob("*.gmp"))
+    assert found == ["ddp", "ddp", "launch", "launch", "tools"]
 
 
 def test_what_a_worker_that_was_ended_by_force_had_written(tmp_path: Path) -> None:

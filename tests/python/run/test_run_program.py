@@ -10,6 +10,7 @@ import sys
 import zipfile
 from pathlib import Path
 
+import gpumemprof
 import pytest
 
 PROBE = '''
@@ -200,3 +201,30 @@ def test_a_python_that_cannot_be_recorded_is_said_before(tmp_path: Path, flag: s
         return
     assert (done.returncode, done.stdout) == (2, "")
     assert "-I, -E or -S" in done.stderr
+
+
+def test_code_on_the_command_line_runs_as_under_python(tmp_path: Path) -> None:
+    code = "import json, sys, torch; torch.ones(9); print(json.dumps([sys.argv, sys.path[0]]))"
+    words = ["-c", code, "a", "-c", "--token=secret"]
+
+    def run(*before: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, *before, *words]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+
+    plain, recorded = run(), run("-m", "gpumemprof", "run")
+    assert recorded.stdout == plain.stdout
+    (path,) = tmp_path.glob("*.gmp")
+    assert path.name.startswith("python.")
+    facts = gpumemprof.load(path).report()["input"]["facts"]
+    assert facts["command"] == "python -c -c --token"
+    assert "ones(9)" not in json.dumps(facts)
+
+
+def test_a_program_on_standard_input_is_refused(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "gpumemprof", "run", "-"]
+    done = subprocess.run(command, cwd=tmp_path, input="1", capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr == (
+        "gpumemprof: run cannot record a program that Python reads from its input; pass it with "
+        "-c; see gpumemprof run --help\n"
+    )

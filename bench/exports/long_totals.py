@@ -47,29 +47,29 @@ def batches(folder: Path, table: str, kind: str, columns: list[str]) -> Iterator
                 yield file.get_batch(number).select(columns)
 
 
-def live_bytes(batch: Any, number: int, event: int) -> int:
+def live_bytes(batch: Any, device: str, event: int) -> int:
     """What a device has in use after an event."""
     born = compute.less_equal(compute.fill_null(batch["alloc_event"], 0), event)
     freed = compute.less_equal(compute.fill_null(batch["free_requested_event"], event + 1), event)
-    live = compute.and_(compute.equal(batch["device"], number), compute.and_not(born, freed))
+    live = compute.and_(compute.equal(batch["device"], device), compute.and_not(born, freed))
     return compute.sum(batch.filter(live)["size_bytes"]).as_py() or 0
 
 
 def of_tables(folder: Path, kind: str, devices: list[dict[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    numbers = {one["device"]: int(one["device"].partition(":")[2]) for one in devices}
     for one in devices:
         name = one["device"]
         found[f"{name} events"] = found[f"{name} peak"] = found[f"{name} end"] = 0
     for batch in batches(folder, "events", kind, ["device"]):
-        for name, number in numbers.items():
-            found[f"{name} events"] += compute.sum(compute.equal(batch["device"], number)).as_py()
+        for one in devices:
+            name = one["device"]
+            found[f"{name} events"] += compute.sum(compute.equal(batch["device"], name)).as_py()
     for batch in batches(folder, "allocations", kind, LIVES):
         for one in devices:
-            name, number = one["device"], numbers[one["device"]]
-            peak = live_bytes(batch, number, one["peak"]["event_index"])
+            name = one["device"]
+            peak = live_bytes(batch, name, one["peak"]["event_index"])
             found[f"{name} peak"] += peak
-            found[f"{name} end"] += live_bytes(batch, number, one["events"])
+            found[f"{name} end"] += live_bytes(batch, name, one["events"])
     columns = ["device", "source", "bytes_at_peak", "bytes_max"]
     for batch in batches(folder, "sources", kind, columns):
         for row in batch.to_pylist():

@@ -159,7 +159,7 @@ def summary(rank: int, ranks: int, steps: int, outlier: int, failed: int) -> str
 
 def write(folder: Path, ranks: int, steps: int, outlier: int, failed: int) -> None:
     for rank in range(ranks):
-        path = folder / f"host{rank // 8:04}" / f"pretrain.rank{rank}.gmp.summary.json"
+        path = folder / f"host{rank // 8:04}" / f"pretrain.rank{rank}.gmp.summary.jsonl"
         path.parent.mkdir(exist_ok=True)
         path.write_text(summary(rank, ranks, steps, outlier, failed))
 
@@ -187,7 +187,7 @@ def main() -> int:
         if options.folder is None or not folder.is_dir():
             folder.mkdir(parents=True, exist_ok=True)
             write(folder, options.ranks, options.steps, outlier, failed)
-        size = sum(path.stat().st_size for path in folder.rglob("*.json"))
+        size = sum(path.stat().st_size for path in folder.rglob("*.jsonl"))
         figures, job = measure(folder)
     outliers = [one["rank"] for one in job["outliers"]]  # type: ignore[index,attr-defined]
     first = job["failures"]["first"]["rank"]  # type: ignore[index,call-overload]

@@ -52,7 +52,7 @@ def step_ms(folder: Path, way: str, seconds: float, number: int) -> float:
     )  # fmt: skip
     if done.returncode != 0:
         raise SystemExit(f"{way}: {done.stderr[-800:]}")
-    summaries = list(folder.glob(f"{way}-{number}*.summary.json"))
+    summaries = list(folder.glob(f"{way}-{number}*.summary.jsonl"))
     if bool(summaries) != (way == "with"):
         raise SystemExit(f"{way}: {len(summaries)} summaries")
     return float(json.loads(done.stdout.splitlines()[0])["ms"])

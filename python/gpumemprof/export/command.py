@@ -11,6 +11,7 @@ from pathlib import Path
 from gpumemprof.command_line import CommandParser
 from gpumemprof.errors import Error, InputError, UsageError
 from gpumemprof.export.files import join, pyarrow_or_error
+from gpumemprof.export.job_files import JobFiles
 from gpumemprof.export.parquet import TABLES, ToWrite, Written, to_write, write_pair
 from gpumemprof.export.query import print_rows
 from gpumemprof.printable import printable
@@ -23,23 +24,24 @@ __all__ = ["main"]
 _CODES = {"usage": 2, "bad_input": 3, "environment": 4}
 _BUG_CODE = 70
 _HELP = """\
-Write recordings as tables for other engines: Parquet, one folder for each rank.
+Write recordings as Parquet tables, for any engine that reads them.
 
 Usage: gpumemprof export --to parquet OUT FOLDER|FILE|PATTERN|URL...
        gpumemprof export --sql QUERY OUT
 
-The first writes the tables events, allocations, steps, sites and ranks to
-folders of OUT, partitioned by job and rank. Needs PyArrow:
-pip install pyarrow. OUT and what is read may be URLs that fsspec opens, such as
-s3://bucket/runs. The second asks DuckDB about such tables: pip install duckdb.
+The first writes the tables events, allocations, segments, stacks, frames,
+steps, sites and ranks to folders of OUT; each row says which job, rank, restart
+and recording it is of. Needs PyArrow: pip install pyarrow. OUT and what is read
+may be URLs that fsspec opens, such as s3://bucket/runs. The second asks DuckDB
+about such tables: pip install duckdb.
 
 Options:
   --to FORMAT    The format; parquet is the only one
   --ray ADDRESS  Read and write on a Ray cluster: auto, HOST:PORT or local;
                  needs: pip install pyarrow ray
   --sql QUERY    Print the answer of a query over the tables in OUT as CSV
-  -f, --force    Write into OUT even if it holds such tables; files of the same
-                 recordings are replaced
+  -f, --force    Write into OUT even if it holds such tables; what they say
+                 about the same recordings is replaced
   -h, --help     Print this help
 """
 
@@ -119,12 +121,12 @@ def _run(out: str, words: Sequence[str], overwrites: bool, ray: str | None) -> i
         Path(place).mkdir(parents=True, exist_ok=True)
     work = to_write(pairs, place)
     if ray is None:
-        results = _write_all(work, in_processes)
+        results = _write_all(work, place, in_processes)
     else:
         from gpumemprof.ranks.reading.cluster import RayWorkers
 
         with RayWorkers(ray) as workers:
-            results = _write_all(work, workers)
+            results = _write_all(work, place, workers)
     problems = [problem for result in results for problem in result.problems]
     for problem in problems:
         _say(problem)
@@ -136,14 +138,16 @@ def _run(out: str, words: Sequence[str], overwrites: bool, ray: str | None) -> i
     return _CODES["bad_input"] if problems else 0
 
 
-def _write_all(work: list[ToWrite], workers: Workers) -> list[Written]:
+def _write_all(work: list[ToWrite], out: str, workers: Workers) -> list[Written]:
     shows = sys.stderr.isatty()
     results: list[Written] = []
-    for result in workers(write_pair, work):
-        results.append(result)
-        if shows:
-            line = f"\r\x1b[K{len(results):,} of {len(work):,} written"
-            print(line, end="", file=sys.stderr, flush=True)
+    with JobFiles(out, {one.name for one in work}) as files:
+        for result in workers(write_pair, work):
+            files.add(result.job, result.tables)
+            results.append(result._replace(tables={}))
+            if shows:
+                line = f"\r\x1b[K{len(results):,} of {len(work):,} written"
+                print(line, end="", file=sys.stderr, flush=True)
     if shows:
         print("\r\x1b[K", end="", file=sys.stderr, flush=True)
     return results

@@ -8,16 +8,12 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from gpumemprof.errors import EnvironmentProblem
 from gpumemprof.ranks.reading import places
-from gpumemprof.ranks.summary import RankSummary
 
-__all__ = ["TableFile", "join", "partition", "pyarrow_or_error", "written_file"]
+__all__ = ["TableFile", "join", "pyarrow_or_error", "written_file"]
 
-# What engines take for a value that is not known.
-_UNKNOWN = "__HIVE_DEFAULT_PARTITION__"
 # DuckDB reads one row group with one thread, and wants at least 122,880 rows in each.
 _ROW_GROUP_ROWS = 1 << 20
 
@@ -30,6 +26,7 @@ def pyarrow_or_error() -> Any:
     """
     try:
         import pyarrow
+        import pyarrow.compute
         import pyarrow.ipc
         import pyarrow.parquet
     except ImportError:
@@ -49,13 +46,6 @@ def join(folder: str, *names: str) -> str:
     's3://bucket/out/steps/job=7'
     """
     return "/".join([folder.rstrip("/") or folder, *names])
-
-
-def partition(rank: RankSummary) -> str:
-    """The folders of a rank, as Hive names them; engines read the columns from these names."""
-    job = _UNKNOWN if rank.job is None else quote(rank.job, safe="")
-    number = _UNKNOWN if rank.rank is None else str(rank.rank)
-    return f"job={job}/rank={number}"
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""Writes the tables of ranks as Parquet, partitioned by job and rank; see docs/cli/export.md."""
+"""Makes the tables of ranks as Parquet; see docs/cli/export.md."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from gpumemprof.errors import Error
-from gpumemprof.export.files import TableFile, join, partition, pyarrow_or_error, written_file
+from gpumemprof.export.files import join, pyarrow_or_error, written_file
+from gpumemprof.export.keys import KeyedRows
 from gpumemprof.export.recorded import write_recorded
 from gpumemprof.ranks.read import every_column, read_one, summary_text
 from gpumemprof.ranks.reading import places
@@ -18,7 +19,9 @@ from gpumemprof.recorder.rank_summary import SUFFIX
 
 __all__ = ["TABLES", "ToWrite", "Written", "to_write", "write_pair"]
 
-TABLES = ("events", "allocations", "steps", "sites", "ranks")
+# A file of each for every recording; the stacks and segments that rows refer to are among them.
+_RECORDED = ("events", "allocations", "segments", "stacks", "frames")
+TABLES = (*_RECORDED, "steps", "sites", "ranks")
 SUMMARIES = "summaries"
 
 
@@ -28,6 +31,7 @@ class ToWrite(NamedTuple):
     pair: Pair
     out: str
     name: str
+    """Of the recording; no two share it."""
 
 
 class Written(NamedTuple):
@@ -35,10 +39,13 @@ class Written(NamedTuple):
 
     is_written: bool
     problems: list[str]
+    job: str | None
+    tables: dict[str, Any]
+    """Those of which all recordings of a job share a file."""
 
 
 def to_write(pairs: Sequence[Pair], out: str) -> list[ToWrite]:
-    """Each with the name of its files, which no two share."""
+    """Each with its name."""
     names = [str(pair.recording or pair.summary) for pair in pairs]
     short = [name.rpartition("/")[2].removesuffix(SUFFIX) for name in names]
     seen = {name: short.count(name) for name in set(short)} if len(set(short)) < len(short) else {}
@@ -46,43 +53,44 @@ def to_write(pairs: Sequence[Pair], out: str) -> list[ToWrite]:
         one if seen.get(one, 1) == 1 else whole.removesuffix(SUFFIX)
         for one, whole in zip(short, names)
     ]
-    return [ToWrite(pair, out, quote(name, safe="")) for pair, name in zip(pairs, chosen)]
+    return [ToWrite(pair, out, name) for pair, name in zip(pairs, chosen)]
 
 
 def write_pair(work: ToWrite) -> Written:
-    """Write all tables of one rank; a sentence for each that could not be made."""
+    """Write the large tables of one rank, and make the small ones; what fails, as sentences."""
     read = read_one(work.pair)
     rank = read.summary
     if rank is None:
-        return Written(False, [read.problem])
+        return Written(False, [read.problem], None, {})
     arrow = pyarrow_or_error()
-
-    def place(table: str, suffix: str = ".parquet") -> str:
-        return join(work.out, table, partition(rank), work.name + suffix)
-
+    keyed = KeyedRows(rank, work.name)
     problems = []
     if rank.recording is not None:
         try:
-            _write_recording(rank.recording, place("events"), place("allocations"))
+            _write_recording(rank.recording, work, keyed)
         except Error as error:
             problems.append(str(error))
-    for name, table in (
-        ("steps", _steps(rank, arrow)),
-        ("sites", _sites(rank, arrow)),
-        ("ranks", _rank(rank, arrow)),
-    ):
-        with written_file(place(name)) as path, contextlib.closing(TableFile(path)) as file:
-            file.write(table)
-    with written_file(place(SUMMARIES, SUFFIX)) as path, open(path, "wb") as copy:  # noqa: PTH123
+    with written_file(_place(work, SUMMARIES, SUFFIX)) as path, open(path, "wb") as copy:  # noqa: PTH123
         copy.write(summary_text(rank))
-    return Written(True, problems)
+    tables = {
+        "steps": _steps(rank, arrow),
+        "sites": _sites(rank, arrow),
+        "ranks": _rank(rank, arrow),
+    }
+    return Written(True, problems, rank.job, {name: keyed(rows) for name, rows in tables.items()})
 
 
-def _write_recording(recording: str, events: str, allocations: str) -> None:
+def _place(work: ToWrite, table: str, suffix: str = ".parquet") -> str:
+    return join(work.out, table, quote(work.name, safe="") + suffix)
+
+
+def _write_recording(recording: str, work: ToWrite, keyed: KeyedRows) -> None:
     with contextlib.ExitStack() as stack:
         path = stack.enter_context(places.local_copy(recording))
-        parts = [stack.enter_context(written_file(place)) for place in (events, allocations)]
-        write_recorded(path, dict(zip(("events", "allocations"), parts)), "parquet")
+        paths = {
+            table: stack.enter_context(written_file(_place(work, table))) for table in _RECORDED
+        }
+        write_recorded(path, paths, "parquet", finish=keyed)
 
 
 def _steps(rank: RankSummary, arrow: Any) -> Any:
@@ -114,7 +122,7 @@ def _sites(rank: RankSummary, arrow: Any) -> Any:
         {
             "kind": arrow.array([kind for kind, _, _ in rows], arrow.string()),
             "name": arrow.array([name for _, name, _ in rows], arrow.string()),
-            "bytes_at_peak": arrow.array([count for _, _, count in rows], arrow.int64()),
+            "at_peak_bytes": arrow.array([count for _, _, count in rows], arrow.int64()),
         }
     )
 
@@ -124,7 +132,7 @@ _TEXTS = (
     "nccl_provenance",
 )
 _NUMBERS = (
-    *("local_rank", "world_size", "restart_count", "pid", "total_bytes", "peak_bytes", "peak_step"),
+    *("local_rank", "world_size", "pid", "total_bytes", "peak_bytes", "peak_step"),
     *("reserved_bytes", "outside_bytes", "nccl_bytes", "headroom_bytes", "retries", "ooms"),
     *("last_step", "first_unix_ns", "last_unix_ns"),
 )
@@ -141,5 +149,5 @@ def _rank(rank: RankSummary, arrow: Any) -> Any:
     data["failure_unix_ns"] = arrow.array([ending.failure_unix_ns], arrow.int64())
     for source in _SOURCES:
         held = None if rank.peak_bytes is None else rank.sources.get(source, 0)
-        data[f"{source}_bytes_at_peak"] = arrow.array([held], arrow.int64())
+        data[f"{source}_at_peak_bytes"] = arrow.array([held], arrow.int64())
     return arrow.table(data)

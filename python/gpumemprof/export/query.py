@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import csv
+import re
 import sys
 from pathlib import Path
 from typing import Any
 
 from gpumemprof.errors import EnvironmentProblem, InputError
 from gpumemprof.export.files import join
+from gpumemprof.export.parquet import TABLES
+from gpumemprof.printable import printable
 from gpumemprof.ranks.reading import places
 
 __all__ = ["open_tables", "print_rows"]
 
-TABLES = ("events", "allocations", "steps", "sites", "ranks")
 _ROWS_AT_ONCE = 10_000
 
 
@@ -38,11 +40,11 @@ def open_tables(out: str) -> Any:
         out = str(Path(places.local_path(out)).absolute())
     found = 0
     for table in TABLES:
-        pattern = join(out, table, "**", "*.parquet").replace("'", "''")
+        pattern = join(_literal(out), table, "*.parquet").replace("'", "''")
         try:
             connection.execute(
                 f"CREATE VIEW {table} AS SELECT * FROM read_parquet('{pattern}', "
-                "hive_partitioning = true, union_by_name = true)"
+                "hive_partitioning = false)"
             )
             found += 1
         except duckdb.IOException:  # A folder of summaries has no events.
@@ -54,6 +56,15 @@ def open_tables(out: str) -> Any:
     return connection
 
 
+def _literal(path: str) -> str:
+    """A pattern that is this path alone.
+
+    >>> _literal("runs/[a]*")
+    'runs/[[]a][*]'
+    """
+    return re.sub(r"[\[*?]", r"[\g<0>]", path)
+
+
 def _register(connection: Any, url: str) -> None:
     import fsspec
 
@@ -61,7 +72,7 @@ def _register(connection: Any, url: str) -> None:
 
 
 def print_rows(out: str, query: str) -> None:
-    """Print the answer of a query as CSV.
+    """Print the answer of a query as CSV; names may come from anywhere, so as they may be shown.
 
     Raises:
         InputError: the query is wrong.
@@ -74,9 +85,13 @@ def print_rows(out: str, query: str) -> None:
         if answer.description is None:
             return
         writer = csv.writer(sys.stdout, lineterminator="\n")
-        writer.writerow([column[0] for column in answer.description])
+        writer.writerow([printable(column[0]) for column in answer.description])
         while rows := answer.fetchmany(_ROWS_AT_ONCE):
-            writer.writerows(rows)
+            writer.writerows([_shown(cell) for cell in row] for row in rows)
     except duckdb.Error as error:
         sentence = str(error).strip().splitlines()[0].rstrip(".")
         raise InputError(sentence, "usage", "", "check the query") from None
+
+
+def _shown(cell: Any) -> Any:
+    return printable(cell) if isinstance(cell, str) else cell

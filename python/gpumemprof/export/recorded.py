@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import warnings
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from gpumemprof import _core
@@ -48,6 +49,7 @@ def write_recorded(
     paths: dict[str, str],
     table_format: str,
     device: int | None = None,
+    finish: Callable[[Any], Any] | None = None,
 ) -> Missing:
     """Write tables of a recording on this machine.
 
@@ -56,18 +58,23 @@ def write_recorded(
         paths: the file of each table that is wanted.
         table_format: ``parquet`` or ``arrow``.
         device: only this one.
+        finish: what is written instead of a batch or a table.
     """
     arrow = pyarrow_or_error()
     # What the recording says about itself: known before the first of the other tables.
     about: dict[str, str] = {}
     files = {name: TableFile(path, table_format, about) for name, path in paths.items()}
 
+    def write(name: str, rows: Any) -> None:
+        files[name].write(rows if finish is None else finish(rows))
+
     def show(
         name: str, capsules: tuple[object, object], rows: bytes | None, first: int, count: int
     ) -> None:
         batch = arrow.record_batch(_Batch(capsules))
-        part = batch.slice(first, count) if rows is None else batch.take(_numbers(arrow, rows))
-        files[name].write(part)
+        write(
+            name, batch.slice(first, count) if rows is None else batch.take(_numbers(arrow, rows))
+        )
 
     def show_small(name: str, columns: dict[str, list[int | str | None]]) -> None:
         if name == "about":
@@ -77,11 +84,8 @@ def write_recorded(
         types = {
             column: arrow.string() if column in _TEXTS else arrow.int64() for column in columns
         }
-        files[name].write(
-            arrow.table(
-                {column: arrow.array(values, types[column]) for column, values in columns.items()}
-            )
-        )
+        table = {column: arrow.array(values, types[column]) for column, values in columns.items()}
+        write(name, arrow.table(table))
 
     source = os.fsencode(recording) if isinstance(recording, str) else recording
     with contextlib.ExitStack() as stack:
@@ -89,7 +93,11 @@ def write_recorded(
             stack.callback(file.close)
         wanted = [*files, "about"]
         missing = Missing(*_core.show_tables(source, device, wanted, show, show_small))
-        _write_empty(arrow, recording, {n: one for n, one in files.items() if not one.is_begun})
+        empty = [name for name, file in files.items() if not file.is_begun]
+        if empty:
+            whole = _whole(recording)
+            for name in empty:
+                write(name, arrow.table(getattr(whole, name)).slice(0, 0))
         return missing
 
 
@@ -100,20 +108,13 @@ def _note(about: dict[str, str], columns: dict[str, list[int | str | None]]) -> 
         about[key] = f"{about[key]}\n{value}" if key in about else str(value)
 
 
-def _write_empty(
-    arrow: Any, recording: str | _core.RecordingHandle, files: dict[str, TableFile]
-) -> None:
-    """Tables without a row still have columns; only recordings without events have such tables."""
-    if not files:
-        return
-    if isinstance(recording, str):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # What is missing has been said.
-            whole = load(recording)
-    else:
-        whole = Recording(recording, "")
-    for name, file in files.items():
-        file.write(arrow.table(getattr(whole, name)).slice(0, 0))
+def _whole(recording: str | _core.RecordingHandle) -> Recording:
+    """For tables without a row, which still have columns: of recordings without events."""
+    if not isinstance(recording, str):
+        return Recording(recording, "")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # What is missing has been said.
+        return load(recording)
 
 
 def _numbers(arrow: Any, values: bytes) -> Any:

@@ -44,6 +44,7 @@ def _job(report: JobReport) -> JobJson:
     nearest = report.nearest
     return {
         "job": job.ranks[0].job,
+        "restart": job.ranks[0].restart_count,
         "command": job.command,
         "world_size": job.world_size,
         "missing_ranks": job.missing,
@@ -67,6 +68,7 @@ def _job(report: JobReport) -> JobJson:
         "imbalance": _imbalance(report.imbalance),
         "failures": {
             "first": None if failures.first is None else _failure(failures.first),
+            "candidates": [one.rank.rank for one in failures.candidates],
             "doubt": failures.doubt or None,
             "also": [_failure(one) for one in failures.also],
             "followed": [_failure(one) for one in failures.followed],
@@ -164,12 +166,14 @@ def _uneven(place: UnevenPlace, group: int) -> UnevenGroupJson:
 def _imbalance(found: Imbalance) -> ImbalanceJson:
     worst = found.worst
     return {
-        "compared_steps": found.compared,
-        "uneven_steps": found.uneven,
+        "compared_steps": len(found.compared),
+        "uneven_steps": len(found.uneven),
         "worst_step": None if worst is None else worst.step,
         "worst_rank": None if worst is None else worst.rank.rank,
         "worst_more_bytes": None if worst is None else worst.more_bytes,
-        "heaviest_ranks": {str(rank): count for rank, count in found.heaviest.most_common()},
+        "heaviest_ranks": {
+            title.removeprefix("rank "): count for title, count in found.heaviest.most_common()
+        },
     }
 
 

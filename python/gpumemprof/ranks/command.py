@@ -13,6 +13,7 @@ from gpumemprof.errors import Error, InputError
 from gpumemprof.printable import printable
 from gpumemprof.ranks.as_json import as_json
 from gpumemprof.ranks.read import Found, Progress, read_ranks
+from gpumemprof.ranks.reading import places
 from gpumemprof.ranks.report import RanksReport, make_report
 from gpumemprof.ranks.text import as_text
 
@@ -134,7 +135,8 @@ def read_report(words: Sequence[str], ray: str | None = None) -> RanksReport:
 def _run(words: Sequence[str], ray: str | None, is_json: bool) -> int:
     report = read_report(words, ray)
     count = sum(len(job.job.ranks) for job in report.jobs)
-    folder = words[0] if len(words) == 1 and Path(words[0]).is_dir() else None
+    is_folder = len(words) == 1 and (places.is_url(words[0]) or Path(words[0]).is_dir())
+    folder = words[0] if is_folder else None
     print(_json_text(report, count) if is_json else as_text(report, folder))
     return _BAD_INPUT_CODE if report.problems else 0
 

@@ -16,7 +16,7 @@ def is_recording_folder(path: Path) -> bool:
 
 
 def are_ranks_among(words: Sequence[str]) -> bool:
-    """Whether ``report`` or ``view`` was given a folder of ranks; help comes first."""
+    """Whether ``report``, ``view`` or ``compare`` got a folder of ranks; help comes first."""
     if "-h" in words or "--help" in words:
         return False
     folders = [Path(word) for word in words if not word.startswith("-") and Path(word).is_dir()]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from gpumemprof.ranks.summary import RankSummary
 
-__all__ = ["Job", "find_jobs", "number_ranges"]
+__all__ = ["Job", "find_jobs", "names_of", "number_ranges"]
 
 
 @dataclass
@@ -18,6 +18,11 @@ class Job:
     ranks: list[RankSummary]
     notes: list[str] = field(default_factory=list)
     """What is missing or odd, a sentence each."""
+
+    @property
+    def is_program(self) -> bool:
+        """Whether it is a single recording that does not say which rank it is of."""
+        return len(self.ranks) == 1 and self.ranks[0].rank is None
 
     @property
     def world_size(self) -> int:
@@ -46,14 +51,20 @@ class Job:
 
 
 def find_jobs(ranks: Sequence[RankSummary]) -> list[Job]:
-    """The jobs, the newest first. Where some recordings are of ranks, only those count."""
+    """The jobs, the newest first. Where some recordings are of ranks, only those count.
+
+    Where none is, recordings of one command may be the ranks of a job whose launcher is not known;
+    those of different commands are programs by themselves.
+    """
     numbered = [one for one in ranks if one.rank is not None]
     left_out = len(ranks) - len(numbered)
     if numbered:
         ranks = numbered
+    are_programs = not numbered and len({one.command for one in ranks}) > 1
     by_key: dict[tuple[object, ...], list[RankSummary]] = {}
     for one in ranks:
-        key = (one.job, one.world_size, one.restart_count)
+        program = one.path if are_programs else None
+        key = (one.job, one.world_size, one.restart_count, program)
         by_key.setdefault(key, []).append(one)
     jobs = [Job(members) for group in by_key.values() for members in _without_doubles(group)]
     for job in jobs:
@@ -102,6 +113,15 @@ def number_ranges(numbers: Iterable[int], most: int = 6) -> str:
     if len(texts) > most:
         return ", ".join(texts[:most]) + ", …"
     return ", ".join(texts)
+
+
+def names_of(ranks: Sequence[RankSummary], most: int = 6) -> str:
+    """``rank 3``, ``ranks 3-5, 7``, or the names of files of ranks without a number."""
+    if all(one.rank is not None for one in ranks):
+        numbers = number_ranges((one.number for one in ranks), most)
+        return f"rank {numbers}" if len(ranks) == 1 else f"ranks {numbers}"
+    shown = [one.title for one in ranks[:most]]
+    return ", ".join([*shown, "…"] if len(ranks) > most else shown)
 
 
 def _missing_notes(job: Job) -> list[str]:
@@ -161,7 +181,7 @@ def _clock_notes(job: Job) -> list[str]:
 def _doubts(job: Job) -> list[str]:
     notes = []
     unnumbered = sum(one.rank is None for one in job.ranks)
-    if unnumbered:
+    if unnumbered and not job.is_program:
         which = (
             "one recording does not say which rank it is of"
             if unnumbered == 1

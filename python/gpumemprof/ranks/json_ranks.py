@@ -126,6 +126,8 @@ class FailuresJson(TypedDict):
     """Which rank failed first."""
 
     first: FailureJson | None
+    candidates: list[int | None]
+    """One of these failed first, but which is unknown; empty if `first` is known."""
     doubt: str | None
     also: list[FailureJson]
     followed: list[FailureJson]
@@ -148,6 +150,8 @@ class JobJson(TypedDict):
     """One job."""
 
     job: str | None
+    restart: int | None
+    """How often the launcher had started the job again."""
     command: str
     world_size: int
     missing_ranks: list[int]

@@ -16,7 +16,8 @@ from gpumemprof.errors import Error, InputError
 from gpumemprof.ranks.reading import places
 from gpumemprof.ranks.reading.find import Pair, find_files
 from gpumemprof.ranks.reading.work import in_processes
-from gpumemprof.ranks.summary import RankSummary, parse_head, read_column
+from gpumemprof.ranks.summary import RankSummary, parse_head, read_column, read_rows
+from gpumemprof.regular_file import open_regular
 
 if TYPE_CHECKING:
     from gpumemprof.ranks.reading.work import Workers
@@ -161,13 +162,13 @@ def _read_pair(pair: Pair, read: _Read) -> RankSummary:
     if pair.summary is None:
         return _from_recording(str(pair.recording))
     try:
-        summary, size = _from_file(pair.summary, pair.recording)
+        summary = _from_file(pair.summary, pair.recording)
     except InputError:
         if pair.recording is None:
             raise
         read.is_stale = True
         return _from_recording(pair.recording)
-    if pair.recording is None or _recorded_bytes(pair) in (None, size):
+    if pair.recording is None or _recorded_bytes(pair) in (None, summary.recording_bytes):
         return summary
     if summary.ending.is_closed is False and _is_growing(pair.recording):
         read.is_running = True
@@ -203,8 +204,7 @@ def _from_recording(place: str) -> RankSummary:
     return summary
 
 
-def _from_file(place: str, recording: str | None) -> tuple[RankSummary, int]:
-    """The summary, and the size of the recording when it was made."""
+def _from_file(place: str, recording: str | None) -> RankSummary:
     try:
         return _fast(place, recording) or _slow(place, recording)
     except OSError as error:
@@ -213,7 +213,7 @@ def _from_file(place: str, recording: str | None) -> tuple[RankSummary, int]:
         ) from None
     except InputError:
         raise
-    except (ValueError, KeyError, TypeError, OverflowError):
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         raise InputError(
             "a damaged summary of a rank",
             "bad_input",
@@ -224,7 +224,7 @@ def _from_file(place: str, recording: str | None) -> tuple[RankSummary, int]:
         ) from None
 
 
-def _fast(place: str, recording: str | None) -> tuple[RankSummary, int] | None:
+def _fast(place: str, recording: str | None) -> RankSummary | None:
     """By our own reader; None if the file is elsewhere, or not as our writer writes it."""
     if places.is_url(place):
         return None
@@ -233,43 +233,40 @@ def _fast(place: str, recording: str | None) -> tuple[RankSummary, int] | None:
         return None
     line, devices = found
     summary = parse_head(line, place, recording, True)
+    if summary.device_row >= len(devices):
+        return None
     summary.held_line, steps, peaks = devices[summary.device_row]
     summary.steps.frombytes(steps)
     summary.step_peaks.frombytes(peaks)
     if len(summary.steps) != summary.step_count:
         raise ValueError("the columns are cut off")
-    return summary, _recording_bytes(line)
+    return summary
 
 
-def _slow(place: str, recording: str | None) -> tuple[RankSummary, int]:
+def _slow(place: str, recording: str | None) -> RankSummary:
+    """Any JSON, line by line."""
+    if not places.is_url(place):
+        # A file of another kind may have any length.
+        with open_regular(places.local_path(place)) as file:
+            if not file.read(64).lstrip().startswith(b"{"):
+                raise ValueError("it does not begin as an object")
     lines = places.read_bytes(place).splitlines()
     if not lines:
         raise ValueError("it is empty")
     summary = parse_head(lines[0], place, recording, True)
     _take_columns(summary, lines[1:])
-    return summary, _recording_bytes(lines[0])
-
-
-def _recording_bytes(line: bytes) -> int:
-    """Without parsing the line again: it is among the first fields."""
-    key = b'"recording_bytes":'
-    start = line.index(key) + len(key)
-    return int(line[start : line.index(b",", start)])
+    return summary
 
 
 def _take_columns(summary: RankSummary, lines: Iterable[bytes]) -> None:
     """What holds the memory, and the columns that ranks are compared by: they come first."""
-    for line in lines:
-        if not line.startswith(b'{"device":%d,' % summary.device_row):
-            continue
-        if not summary.held_line:
-            summary.held_line = line
-            continue
-        _, name, values = read_column(line)
-        if name == "step":
-            summary.steps = values
-        elif name == "peak_bytes":
-            summary.step_peaks = values
+    for line, row in read_rows(lines, summary.device_row, ("step", "peak_bytes")):
+        if "column" not in row:
+            summary.held_line = summary.held_line or line
+        elif row["column"] == "step":
+            summary.steps = read_column(row)
+        else:
+            summary.step_peaks = read_column(row)
             break
     if not len(summary.steps) == len(summary.step_peaks) == summary.step_count:
         raise ValueError("the columns are cut off")
@@ -280,17 +277,11 @@ def every_column(
 ) -> dict[str, array[int]]:
     """All columns of the steps of a rank that was read, or those that are wanted; read again."""
     lines = summary_text(summary).splitlines()
-    columns = {}
-    for line in lines[1:]:
-        if line.startswith(b'{"device":%d,"column"' % summary.device_row):
-            # Not parsed where it can be told from the name that it is not wanted.
-            if wanted is not None and not any(
-                b'"%s"' % one.encode() in line[:80] for one in wanted
-            ):
-                continue
-            _, name, values = read_column(line)
-            columns[name] = values
-    return columns
+    return {
+        row["column"]: read_column(row)
+        for _, row in read_rows(lines[1:], summary.device_row, wanted)
+        if "column" in row
+    }
 
 
 def summary_text(summary: RankSummary) -> bytes:

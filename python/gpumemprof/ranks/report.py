@@ -50,7 +50,7 @@ def make_report(found: Found) -> RanksReport:
     notes = list(found.notes)
     ranks = sum(one.rank is not None for one in found.ranks)
     if len(jobs) > 1:
-        notes.insert(0, f"there are {len(jobs)} jobs here; each is reported, the newest first")
+        notes.insert(0, _how_many(jobs))
     for count, sentence in (
         (found.without_recording, "only the summary is here, not the recording"),
         (found.without_summary, "only the recording is here, and was read instead of a summary"),
@@ -61,6 +61,17 @@ def make_report(found: Found) -> RanksReport:
         elif count and count == found.without_recording:
             notes.append("there are only summaries here: recordings are needed to look closer")
     return RanksReport(jobs, found.problems, notes)
+
+
+def _how_many(jobs: list[JobReport]) -> str:
+    if not all(one.job.is_program for one in jobs):
+        return f"there are {len(jobs)} jobs here; each is reported, the newest first"
+    commands = {one.job.ranks[0].command for one in jobs}
+    of = "different or unknown" if None in commands else f"{len(commands):,}"
+    return (
+        f"there are {len(jobs):,} recordings of {of} programs here, and none says which rank of a "
+        "job it is of, so they are not compared"
+    )
 
 
 def _report_job(job: Job) -> JobReport:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from pathlib import Path
 
 from gpumemprof.estimate.command.units import size
 from gpumemprof.ranks.compare.failures import Failure, Failures
+from gpumemprof.ranks.compare.groups import Group
 from gpumemprof.ranks.compare.outliers import Excess, Outlier, compare_with_group
-from gpumemprof.ranks.jobs import number_ranges
+from gpumemprof.ranks.compare.statistics import are_alike
+from gpumemprof.ranks.jobs import names_of
 from gpumemprof.ranks.report import JobReport
 from gpumemprof.ranks.summary import RankSummary
 from gpumemprof.ranks.table import rank_name
@@ -55,7 +59,7 @@ def _counted(count: int, one: str) -> str:
 
 def _beginning(name: str) -> str:
     """A rank at the beginning of a sentence; the name of a file stays as it is."""
-    return name.replace("rank ", "Rank ", 1) if name.startswith("rank ") else name
+    return f"R{name[1:]}" if name.startswith(("rank ", "ranks ")) else name
 
 
 def title_sentence(report: JobReport) -> str:
@@ -68,7 +72,10 @@ def title_sentence(report: JobReport) -> str:
     until = f", up to step {steps:,}" if steps else ""
     restart = job.ranks[0].restart_count
     again = f", restart {restart}" if restart else ""
-    return f"{job.command}{named}{again}: {_counted(len(job.ranks), 'rank')}{where}{until}."
+    if job.is_program:
+        return f"{job.ranks[0].title}: {job.command}{where}{until}."
+    what = "recording" if all(one.rank is None for one in job.ranks) else "rank"
+    return f"{job.command}{named}{again}: {_counted(len(job.ranks), what)}{where}{until}."
 
 
 def nearest_sentence(report: JobReport) -> str:
@@ -105,18 +112,35 @@ def _at_step(step: int | None) -> str:
 
 
 def about_outliers(report: JobReport) -> list[Said]:
+    if len(report.job.ranks) == 1:
+        return []
     lines = _say(report.grouping.sentence)
     if not report.outliers:
         large = [group for group in report.grouping.groups if len(group.ranks) > 1]
         if large and not report.uneven_places:
-            lines += _say("No rank has a clearly higher peak than the others of its group.")
+            lines += _say(_about_like_peaks(large))
         return lines
     for outlier in report.outliers[:_MOST_OUTLIERS]:
         lines += _outlier(outlier)
     if len(report.outliers) > _MOST_OUTLIERS:
-        rest = [one.rank.number for one in report.outliers[_MOST_OUTLIERS:]]
-        lines += _say(f"Further outliers: ranks {number_ranges(rest)}.")
+        rest = [one.rank for one in report.outliers[_MOST_OUTLIERS:]]
+        lines += _say(f"Further outliers: {names_of(rest)}.")
     return lines
+
+
+def _about_like_peaks(groups: list[Group]) -> str:
+    """Where half of a group needs more than the rest, no rank of it is an outlier."""
+    spreads = []
+    for group in groups:
+        peaks = [one.peak_bytes for one in group.ranks if one.peak_bytes is not None]
+        if peaks and not are_alike(min(peaks), max(peaks)):
+            spreads.append(max(peaks) - min(peaks))
+    if not spreads:
+        return "No rank has a clearly higher peak than the others of its group."
+    return (
+        f"Peaks differ by up to {size(max(spreads))} within a group, in too many ranks to say "
+        "which of them are unusual."
+    )
 
 
 def _outlier(outlier: Outlier) -> list[Said]:
@@ -164,10 +188,10 @@ def about_uneven_places(report: JobReport) -> list[Said]:
             if one.is_pair
             else f"the other places of {one.dimension}"
         )
-        which = number_ranges(rank.number for rank in one.ranks)
+        which = names_of(one.ranks).removeprefix("ranks ").removeprefix("rank ")
         lines += _say(
             f"Uneven: the ranks of {one.name} ({which}) peak at {size(one.median_bytes)} (median), "
-            f"{more} more than {than}; most is rank {one.heaviest.number}"
+            f"{more} more than {than}; most is {one.heaviest.title}"
             f"{_at_step(one.heaviest.peak_step)}."
         )
         if one.more is not None:
@@ -194,19 +218,19 @@ def about_imbalance(report: JobReport) -> list[Said]:
     if not found.uneven or found.worst is None:
         return []
     worst, heaviest = found.worst, found.heaviest
-    share = f"{found.uneven:,} of {found.compared:,} steps"
+    share = f"{len(found.uneven):,} of {_counted(len(found.compared), 'step')}"
     text = (
         f"Imbalance: in {share} one rank needs clearly more than the median of its group; most at "
-        f"step {worst.step:,}, where rank {worst.rank.number} needs {size(worst.more_bytes)} more."
+        f"step {worst.step:,}, where {worst.rank.title} needs {size(worst.more_bytes)} more."
     )
-    if found.uneven == 1:
+    if len(found.uneven) == 1:
         text += " There is no other such step."
     elif len(heaviest) == 1:
-        number = worst.rank.number
-        text += f" It is always rank {number}, from step {found.first_step[number]:,} on."
+        name = worst.rank.title
+        text += f" It is always {name}, from step {found.first_step[name]:,} on."
     else:
-        number, count = heaviest.most_common(1)[0]
-        text += f" {len(heaviest):,} ranks take turns; rank {number} comes most often ({count:,})."
+        name, count = heaviest.most_common(1)[0]
+        text += f" {len(heaviest):,} ranks take turns; {name} comes most often ({count:,})."
     lines = _say(text)
     if all(one.rank is not worst.rank for one in report.outliers):
         more = compare_with_group(worst.rank, report.grouping.of(worst.rank))
@@ -218,6 +242,8 @@ def about_imbalance(report: JobReport) -> list[Said]:
 
 def about_failures(report: JobReport) -> list[Said]:
     found = report.failures
+    if found.candidates:
+        return _about_candidates(found)
     if found.first is None:
         return _about_silent(found)
     first = found.first
@@ -228,12 +254,25 @@ def about_failures(report: JobReport) -> list[Said]:
         lines += _say(f"Also failed: {rank_name(other.rank)}, {_failure(other)}.")
     if len(found.also) > _MOST_OUTLIERS:
         lines += _say(f"and {len(found.also) - _MOST_OUTLIERS:,} more ranks.", 2)
-    if found.followed:
-        numbers = [one.rank.number for one in found.followed]
-        which = f"Rank {numbers[0]}" if len(numbers) == 1 else f"Ranks {number_ranges(numbers)}"
-        why = "lost the connection to another rank, or ended from outside"
-        lines += _say(f"{which} only followed: {why}.")
-    return lines
+    return lines + _about_followed(found)
+
+
+def _about_candidates(found: Failures) -> list[Said]:
+    first, *rest = [one.rank.title for one in found.candidates]
+    *others, last = [first, *(one.removeprefix("rank ") for one in rest)]
+    lines = _say(
+        f"Failed first: {', '.join(others)} or {last}, killed. Their recordings end within "
+        "seconds of each other, and the last events of each are missing, so the order is unknown."
+    )
+    return lines + _about_followed(found)
+
+
+def _about_followed(found: Failures) -> list[Said]:
+    if not found.followed:
+        return []
+    which = _beginning(names_of([one.rank for one in found.followed]))
+    why = "lost the connection to another rank, or killed"
+    return _say(f"{which} failed as a consequence: {why}.")
 
 
 def _about_silent(found: Failures) -> list[Said]:
@@ -241,8 +280,12 @@ def _about_silent(found: Failures) -> list[Said]:
     ranks = found.without_end
     if not ranks:
         return []
+    if all(one.ending.is_closed for one in ranks):
+        signals = sorted({(one.ending.reason or "").partition(" ")[2] for one in ranks})
+        was = "was" if len(ranks) == 1 else "were"
+        return _say(f"{_counted(len(ranks), 'rank')} {was} killed by {' and '.join(signals)}.")
     last_ns = max((one.last_unix_ns or 0 for one in ranks), default=0)
-    if time.time_ns() - last_ns < _RUNNING_NS:
+    if time.time_ns() - last_ns < _RUNNING_NS and not all(map(_is_gone, ranks)):
         being = "recording is" if len(ranks) == 1 else "recordings are"
         return _say(f"{len(ranks):,} {being} still being written, or ended within the last minute.")
     which = _counted(len(ranks), "recording")
@@ -259,6 +302,13 @@ def _about_silent(found: Failures) -> list[Said]:
     return lines
 
 
+def _is_gone(rank: RankSummary) -> bool:
+    """Whether it was a process of this machine, and there is none of its number any more."""
+    if rank.pid is None or rank.host != socket.gethostname():
+        return False
+    return not Path(f"/proc/{rank.pid}").exists()
+
+
 def _failure(failure: Failure) -> str:
     ending = failure.rank.ending
     if failure.kind == "out of memory":
@@ -268,9 +318,10 @@ def _failure(failure: Failure) -> str:
             cause = failure.oom.cause.replace("_", " ")
             what += f" ({size(failure.oom.wanted_bytes)} requested; {cause}{doubt})"
     elif failure.kind == "killed":
-        what = "ended from outside"
+        what = "killed"
     else:
-        what = ending.failure_type or f"exit code {failure.exit_code}"
+        how = f"killed by {failure.signal}" if failure.signal else f"exit code {failure.exit_code}"
+        what = ending.failure_type or how
     where = f" in {failure.line}" if failure.line else ""
     return f"{what}{where}{_at_step(failure.step)}{_at_time(failure.unix_ns)}"
 
@@ -294,8 +345,7 @@ def about_leaks(report: JobReport) -> list[Said]:
     elif count == 1:
         who = f"{rank_name(leaks.ranks[0])} alone leaks"
     else:
-        numbers = number_ranges(one.number for one in leaks.ranks)
-        who = f"ranks {numbers} leak, {leaks.judged - count:,} others do not"
+        who = f"{names_of(leaks.ranks)} leak, {leaks.judged - count:,} others do not"
     text = f"Leak: {who}: {size(leaks.bytes_per_step)} more after each step"
     if leaks.line is not None:
         text += f", from {leaks.line}"

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
+from pathlib import Path
 from typing import Any
 
 from gpumemprof.errors import InputError
+from gpumemprof.recorder.rank_summary import SUFFIX
 
 __all__ = [
     "Dimension",
@@ -21,9 +24,12 @@ __all__ = [
     "RankSummary",
     "parse_head",
     "read_column",
+    "read_rows",
 ]
 
 _FORMAT = "gpumemprof rank summary"
+# How lines about a device begin in our writer's form.
+_WRITTEN = re.compile(rb'\{"device":(\d{1,9}),"(?:column":"([ -!#-[\]-~]*)",)?')
 _VERSION = 1
 
 Named = tuple[tuple[str, int], ...]
@@ -92,6 +98,8 @@ class RankSummary:
     """The recording; None if only the summary is there."""
     has_file: bool
     """Whether it was read from a summary."""
+    recording_bytes: int
+    """The size of the recording when the summary was made; 0 for one in chapters."""
     rank: int | None
     local_rank: int | None
     world_size: int | None
@@ -149,6 +157,16 @@ class RankSummary:
     def number(self) -> int:
         """The rank; -1 if it is not known."""
         return -1 if self.rank is None else self.rank
+
+    @property
+    def file_name(self) -> str:
+        """Of the recording, also where only its summary is there."""
+        return Path(self.path).name.removesuffix(SUFFIX)
+
+    @property
+    def title(self) -> str:
+        """``rank 3``; the name of its file if it says no number."""
+        return self.file_name if self.rank is None else f"rank {self.rank}"
 
     @property
     def held(self) -> Held:
@@ -298,7 +316,9 @@ def parse_head(line: bytes, path: str, recording: str | None, has_file: bool) ->
                 "cannot be read as a rank",
                 "bad_input",
                 path,
-                f"see it with: gpumemprof report {path}",
+                "copy it to this machine and see it with gpumemprof report"
+                if "://" in path
+                else f"see it with: gpumemprof report {path}",
             ) from None
         raise InputError(
             "not a summary of a rank, or a damaged one",
@@ -334,6 +354,8 @@ def _summary(head: dict[str, Any], path: str, recording: str | None, has_file: b
         **{name: _time_or_none(head[name]) for name in ("first_unix_ns", "last_unix_ns")},
         **{name: _count_or_none(device[name]) for name in _DEVICE_NUMBERS},
     }
+    if device.get("events") == 0 and numbers["peak_bytes"] == 0:
+        numbers["peak_bytes"] = None  # Only its marks are known, such as steps of the optimizer.
     texts: dict[str, Any] = {
         **{name: _text_or_none(process[name]) for name in _PROCESS_TEXTS},
         **{name: _text_or_none(device[name]) for name in ("card", "peak_phase")},
@@ -342,6 +364,7 @@ def _summary(head: dict[str, Any], path: str, recording: str | None, has_file: b
         path=path,
         recording=recording,
         has_file=has_file,
+        recording_bytes=_count(head["recording_bytes"]),
         mesh=tuple(map(_dimension, process["mesh"])),
         ending=_ending(head["ending"]),
         is_whole=_flag(head["is_whole"]),
@@ -366,11 +389,37 @@ def _summary(head: dict[str, Any], path: str, recording: str | None, has_file: b
     )
 
 
-def read_column(line: bytes) -> tuple[int, str, array[int]]:
-    """The device's row, the column's name and its values.
+def read_rows(
+    lines: Iterable[bytes], device_row: int, names: Sequence[str] | None = None
+) -> Iterator[tuple[bytes, dict[str, Any]]]:
+    """The lines about a device, each with its content; of the columns only those with these names.
+
+    Any JSON will do. Lines as our writer has them are not parsed to find that they are not wanted.
 
     Raises:
-        ValueError: the line is damaged.
+        ValueError: a line is damaged.
     """
-    row = json.loads(line)
-    return row["device"], row["column"], array("q", accumulate(row["differences"]))
+    for line in lines:
+        written = _WRITTEN.match(line)
+        if written and (
+            int(written[1]) != device_row
+            or (names is not None and written[2] and written[2].decode() not in names)
+        ):
+            continue
+        if not line or line.isspace():
+            continue
+        row = json.loads(line, parse_constant=_refuse)
+        if row["device"] != device_row:
+            continue
+        if names is None or "column" not in row or row["column"] in names:
+            yield line, row
+
+
+def read_column(row: dict[str, Any]) -> array[int]:
+    """The values of a column.
+
+    Raises:
+        TypeError: they are no whole numbers.
+        OverflowError: they are too large.
+    """
+    return array("q", accumulate(row["differences"]))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 
 from gpumemprof.estimate.command.page import page_width, paragraph
 from gpumemprof.estimate.command.table import table
@@ -12,15 +12,16 @@ from gpumemprof.ranks.compare.groups import Group, Grouping
 from gpumemprof.ranks.compare.statistics import median
 from gpumemprof.ranks.summary import RankSummary
 
-__all__ = ["rank_name", "rank_table"]
+__all__ = ["program_table", "rank_name", "rank_table"]
 
 _MOST_RANKS = 16
 _MOST_ROWS = 20
+_MOST_COMMAND = 30
 _RANK_HEAD = ["rank", "", "peak", "reserved", "outside", "retries", "peak step"]
 _GROUP_HEAD = ["group", "ranks", "peak", "largest", "on rank", "reserved", "outside"]
 _GROUP_HEAD += ["retries", "step"]
 # Left out, the first first, where the terminal is too narrow.
-_DISPENSABLE = ("step", "outside", "retries", "reserved")
+_DISPENSABLE = ("step", "last step", "outside", "retries", "reserved")
 
 
 def rank_name(rank: RankSummary) -> str:
@@ -29,14 +30,33 @@ def rank_name(rank: RankSummary) -> str:
     >>> rank_name(rank)  # doctest: +SKIP
     'rank 3 (pp 0 · dp 3)'
     """
-    number = Path(rank.path).name if rank.rank is None else f"rank {rank.rank}"
     place = _place(rank)
-    return f"{number} ({place})" if place else number
+    return f"{rank.title} ({place})" if place else rank.title
 
 
 def _place(rank: RankSummary) -> str:
     used = [one for one in rank.mesh if one.size is None or one.size > 1]
     return " · ".join(f"{one.name} {one.coordinate}" for one in used)
+
+
+def program_table(ranks: Sequence[RankSummary]) -> list[str]:
+    """Recordings that have nothing to do with each other."""
+    shown = ranks[:_MOST_ROWS]
+    rows = [
+        [
+            one.title,
+            textwrap.shorten(one.command or "-", _MOST_COMMAND, placeholder="…"),
+            _size(one.peak_bytes),
+            _size(one.reserved_bytes),
+            _count(one.last_step),
+        ]
+        for one in shown
+    ]
+    head = ["recording", "program", "peak", "reserved", "last step"]
+    lines = _columns([head, *rows], [True, True, False, False, False])
+    if len(shown) < len(ranks):
+        lines.append(f"  and {len(ranks) - len(shown):,} older ones")
+    return lines
 
 
 def rank_table(ranks: Sequence[RankSummary], grouping: Grouping) -> list[str]:
@@ -60,7 +80,7 @@ def rank_table(ranks: Sequence[RankSummary], grouping: Grouping) -> list[str]:
 def _of_ranks(ranks: Sequence[RankSummary]) -> list[str]:
     rows = [
         [
-            "?" if one.rank is None else str(one.rank),
+            one.title.removeprefix("rank "),
             _place(one),
             _size(one.peak_bytes),
             _size(one.reserved_bytes),
@@ -70,7 +90,8 @@ def _of_ranks(ranks: Sequence[RankSummary]) -> list[str]:
         ]
         for one in ranks
     ]
-    return _columns([_RANK_HEAD, *rows], [False, True, False, False, False, False, False])
+    are_files = any(one.rank is None for one in ranks)
+    return _columns([_RANK_HEAD, *rows], [are_files, True, False, False, False, False, False])
 
 
 def _columns(rows: list[list[str]], is_text: list[bool]) -> list[str]:
@@ -117,7 +138,7 @@ def _group_row(group: Group) -> list[str]:
         f"{len(group.ranks):,}",
         _size(round(median(peaks)) if peaks else None),
         _size(None if worst is None else worst.peak_bytes),
-        "-" if worst is None else str(worst.number),
+        "-" if worst is None else worst.title.removeprefix("rank "),
         _size(_most(one.reserved_bytes for one in group.ranks)),
         _size(_most(one.outside_bytes for one in group.ranks)),
         _count(_sum([one.retries for one in group.ranks])),

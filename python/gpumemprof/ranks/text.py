@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 from gpumemprof.estimate.command.page import paragraph
 from gpumemprof.printable import printable
+from gpumemprof.ranks.reading import places
 from gpumemprof.ranks.report import JobReport, RanksReport
 from gpumemprof.ranks.sentences import (
     Said,
@@ -21,7 +22,8 @@ from gpumemprof.ranks.sentences import (
     nearest_sentence,
     title_sentence,
 )
-from gpumemprof.ranks.table import rank_table
+from gpumemprof.ranks.summary import RankSummary
+from gpumemprof.ranks.table import program_table, rank_table
 
 __all__ = ["as_text"]
 
@@ -29,16 +31,23 @@ _UNIT = re.compile(r"(?<=\d) (?=[KMGTPE]?i?B\b)")
 
 
 def as_text(report: RanksReport, folder: str | None = None) -> str:
-    """All jobs, one after the other; `folder` is what they were read from."""
+    """All jobs, one after the other; `folder` is what they were read from, or its URL."""
     lines: list[str] = []
     for note in report.notes:
         lines += paragraph(f"Note: {note}.")
-    for number, job in enumerate(report.jobs):
-        if number or lines:
-            lines.append("")
-        lines += _job(job)
+    if len(report.jobs) > 1 and all(one.job.is_program for one in report.jobs):
+        ranks = [rank for one in report.jobs for rank in one.job.ranks]
+        lines += ["", *program_table(ranks), *_report_command(ranks[0])]
+    else:
+        for number, job in enumerate(report.jobs):
+            if number or lines:
+                lines.append("")
+            lines += _job(job)
     if folder is not None:
-        lines += ["", f"All ranks over steps: gpumemprof view {shlex.quote(folder)}"]
+        name = shlex.quote(folder)
+        is_url = places.is_url(folder)
+        command = f"ranks {name} --html ranks.html" if is_url else f"view {name}"
+        lines += ["", f"All ranks over steps: gpumemprof {command}"]
     return "\n".join(printable(line) for line in lines)
 
 
@@ -81,7 +90,18 @@ def _next(report: JobReport) -> list[str]:
     elif report.outliers:
         rank = report.outliers[0].rank
     rank = rank or report.nearest or report.largest
-    if rank is None or rank.recording is None:
+    return [] if rank is None else _report_command(rank)
+
+
+def _report_command(rank: RankSummary) -> list[str]:
+    if rank.recording is None:
         return []
+    if places.is_url(rank.recording):
+        name = rank.recording.rpartition("/")[2]
+        return [
+            "",
+            f"Next: copy {rank.recording} to this machine, then",
+            f"      gpumemprof report {shlex.quote(name)}",
+        ]
     path = min(os.path.relpath(rank.recording), rank.recording, key=len)
     return ["", f"Next: gpumemprof report {shlex.quote(path)}"]

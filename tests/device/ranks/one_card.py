@@ -74,7 +74,7 @@ def figures_of(folder: Path) -> list[dict[str, Any]]:
 
 def heads(folder: Path) -> list[dict[str, Any]]:
     found = [
-        json.loads(path.open().readline()) for path in sorted(folder.glob("*.gmp.summary.json"))
+        json.loads(path.open().readline()) for path in sorted(folder.glob("*.gmp.summary.jsonl"))
     ]
     return sorted(found, key=lambda head: head["process"]["rank"])
 
@@ -91,7 +91,7 @@ def report(folder: Path) -> dict[str, Any]:
 def wait_for_summary(folder: Path, process: subprocess.Popen[str], ranks: int) -> bool:
     """Whether summaries appear while the program runs."""
     while process.poll() is None:
-        if len(list(folder.glob("*.gmp.summary.json"))) >= ranks:
+        if len(list(folder.glob("*.gmp.summary.jsonl"))) >= ranks:
             return True
         time.sleep(0.2)
     return False
@@ -124,7 +124,7 @@ def run_job(folder: Path, ranks: int, backend: str, seconds: float) -> dict[str,
         "own": own,
         "summary_bytes_per_step": [
             path.stat().st_size / max(own[0]["steps"], 1)
-            for path in sorted(folder.glob("*.summary.json"))
+            for path in sorted(folder.glob("*.summary.jsonl"))
         ],
     }
 
@@ -152,7 +152,7 @@ def kill_rank(folder: Path) -> dict[str, Any]:
     process = torchrun(folder, 1, "nccl", 60, {"GPUMEMPROF_SUMMARY_SECONDS": "2"})
     check(wait_for_summary(folder, process, 1), "killed: no summary before the end")
     time.sleep(1.5)
-    for path in folder.glob("*.gmp.summary.json"):
+    for path in folder.glob("*.gmp.summary.jsonl"):
         head = json.loads(path.open().readline())
         os.kill(head["process"]["pid"], signal.SIGKILL)
     process.communicate(timeout=LIMIT_SECONDS)
@@ -227,7 +227,7 @@ def kept_text(folder: Path) -> str:
     for path in sorted(folder.rglob("*")):
         if path.name in ("ranks.txt", "output.txt"):
             parts.append(f"== {path.relative_to(folder)}\n{path.read_text()[-6000:]}")
-        elif path.name.endswith(".summary.json"):
+        elif path.name.endswith(".summary.jsonl"):
             parts.append(f"== {path.relative_to(folder)}\n{path.open().readline()}")
     return "\n".join(parts)
 

@@ -123,4 +123,4 @@ def summary_text(made: dict[str, Any]) -> str:
 def write_ranks(folder: Path, ranks: list[dict[str, Any]], name: str = "job") -> None:
     for made in ranks:
         rank = made["head"]["process"]["rank"]
-        (folder / f"{name}.rank{rank}.gmp.summary.json").write_text(summary_text(made))
+        (folder / f"{name}.rank{rank}.gmp.summary.jsonl").write_text(summary_text(made))

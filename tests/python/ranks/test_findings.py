@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import socket
+import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +51,15 @@ def test_a_replica_that_is_heavier_as_a_whole_is_named_with_what_it_holds(tmp_pa
     assert "No rank has a clearly higher peak" not in text(tmp_path)
 
 
+def test_where_half_of_the_ranks_need_more_none_is_called_alike(tmp_path: Path) -> None:
+    peaks = (160, 160, 370, 350)
+    ranks = [made_rank(rank, peaks=[peak * MIB] * 12) for rank, peak in enumerate(peaks)]
+    write_ranks(tmp_path, ranks)
+    assert report(tmp_path)["outliers"] == []
+    assert "Peaks differ by up to 210 MiB within a group, in too many ranks" in text(tmp_path)
+    assert "clearly higher" not in text(tmp_path)
+
+
 def test_ranks_of_both_replicas_are_no_uneven_replica(tmp_path: Path) -> None:
     write_ranks(tmp_path, two_by_two((1, 3)))
     # Both tensor-parallel places of one dimension differ, the replicas do not.
@@ -65,7 +78,7 @@ def silent(rank: int, seconds: float, **changes: Any) -> dict[str, Any]:
 
 
 def test_the_rank_that_fell_silent_first_is_named_with_doubt(tmp_path: Path) -> None:
-    ranks = [silent(rank, 3.0 if rank == 2 else 3.5, host="one") for rank in range(4)]
+    ranks = [silent(rank, 3.0 if rank == 2 else 14.5, host="one") for rank in range(4)]
     write_ranks(tmp_path, ranks)
     failures = report(tmp_path)["failures"]
     assert failures["first"] is None
@@ -74,8 +87,40 @@ def test_the_rank_that_fell_silent_first_is_named_with_doubt(tmp_path: Path) -> 
     assert "it may have been killed" in text(tmp_path)
 
 
+def test_ranks_that_were_ended_with_the_job_are_called_that(tmp_path: Path) -> None:
+    write_ranks(tmp_path, [made_rank(rank, reason="signal SIGTERM") for rank in range(4)])
+    assert "4 ranks were killed by SIGTERM." in text(tmp_path)
+
+
+def test_rank_that_could_say_nothing_failed_before_those_that_were_ended(tmp_path: Path) -> None:
+    ended = [made_rank(rank, reason="signal SIGTERM") for rank in (0, 1)]
+    peer = made_rank(2, failure_type="RuntimeError", is_failure_of_peer=True)
+    write_ranks(tmp_path, [*ended, peer, silent(3, 200.0)])
+    assert report(tmp_path)["failures"]["first"]["rank"] == 3
+
+
+def test_rank_that_crashed_failed_by_itself(tmp_path: Path) -> None:
+    write_ranks(
+        tmp_path, [made_rank(0, reason="signal SIGTERM"), made_rank(1, reason="signal SIGSEGV")]
+    )
+    assert report(tmp_path)["failures"]["first"]["rank"] == 1
+    assert "Failed first: rank 1, killed by SIGSEGV" in text(tmp_path)
+
+
+def test_ranks_of_this_machine_that_are_gone_do_not_still_run(tmp_path: Path) -> None:
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    for pid, runs in ((ended.pid, False), (os.getpid(), True)):
+        now = {"pid": pid, "host": socket.gethostname(), "last_unix_ns": time.time_ns()}
+        folder = tmp_path / str(pid)
+        folder.mkdir()
+        write_ranks(folder, [made_rank(0, is_closed=False, reason=None, **now)])
+        assert ("still being written" in text(folder)) == runs
+        assert ("killed, or is still running" in text(folder)) != runs
+
+
 def test_ranks_that_fell_silent_together_are_not_put_in_order(tmp_path: Path) -> None:
-    ranks = [silent(rank, 3.0 if rank == 2 else 3.05, host="one") for rank in range(4)]
+    ranks = [silent(rank, 3.0 if rank == 2 else 3.9, host="one") for rank in range(4)]
     write_ranks(tmp_path, ranks)
     failures = report(tmp_path)["failures"]
     assert (failures["ranks_without_end"], failures["silent_first"]) == (4, None)
@@ -162,12 +207,38 @@ def test_one_uneven_step_is_called_the_only_one(tmp_path: Path) -> None:
     assert "There is no other such step." in text(tmp_path)
 
 
+def test_what_ranks_are_compared_by_is_what_is_known(tmp_path: Path) -> None:
+    write_ranks(tmp_path, [made_rank(rank) for rank in range(4)])
+    assert report(tmp_path)["compared_by"] == "parameters"
+    assert "about the same bytes of parameters: all are compared" in text(tmp_path)
+    write_ranks(tmp_path, [made_rank(rank, sources={}) for rank in range(4)])
+    assert report(tmp_path)["compared_by"] == "none"
+    assert "say nothing about a mesh or parameters: all are compared" in text(tmp_path)
+    write_ranks(tmp_path, [made_rank(rank, mesh={"pp": (rank, 4)}) for rank in range(4)])
+    assert report(tmp_path)["compared_by"] == "mesh"
+    assert "No two ranks have the same pp, so none are compared with each other." in text(tmp_path)
+
+
+def test_a_step_that_several_groups_have_counts_once(tmp_path: Path) -> None:
+    ranks = [
+        made_rank(rank, 16, mesh={"pp": (rank // 4, 4), "dp": (rank % 4, 4)}) for rank in range(16)
+    ]
+    peaks = [100 * MIB] * 6 + [160 * MIB] + [100 * MIB] * 5
+    ranks[5] = made_rank(5, 16, mesh={"pp": (1, 4), "dp": (1, 4)}, peaks=peaks)
+    write_ranks(tmp_path, ranks)
+    assert "in 1 of 12 steps one rank needs clearly more" in text(tmp_path)
+    imbalance = report(tmp_path)["imbalance"]
+    assert (imbalance["compared_steps"], imbalance["uneven_steps"]) == (12, 1)
+
+
 def test_a_restart_is_told_from_the_first_attempt(tmp_path: Path) -> None:
     write_ranks(tmp_path, [made_rank(rank, 2) for rank in range(2)], "first")
     later = START_NS + 1000 * SECOND
     again = [made_rank(rank, 2, restart_count=1, first_unix_ns=later) for rank in range(2)]
     write_ranks(tmp_path, again, "again")
     assert "train.py (a job), restart 1: 2 ranks" in text(tmp_path)
+    jobs = as_json(make_report(read_ranks([str(tmp_path)])))["jobs"]
+    assert [(job["job"], job["restart"]) for job in jobs] == [("a job", 1), ("a job", 0)]
 
 
 def test_what_nccl_holds_is_named_with_its_rank(tmp_path: Path) -> None:

@@ -179,12 +179,12 @@ def test_a_page_that_is_not_installed_is_said(
 
 def test_a_problem_is_in_the_page_and_in_the_exit_code(tmp_path: Path) -> None:
     write_ranks(tmp_path, [made_rank(rank) for rank in range(3)])
-    (tmp_path / "job.rank3.gmp.summary.json").write_text("{")
+    (tmp_path / "job.rank3.gmp.summary.jsonl").write_text("{")
     out = tmp_path / "out.html"
     done = ranks_command(str(tmp_path), "--html", str(out))
     assert done.returncode == 3
     page = in_html(out)
-    assert "rank3" in page["notes"][0]
+    assert page["notes"][0].startswith(f"{tmp_path}/job.rank3.gmp.summary.jsonl: ")
     assert "Rank 3 of 4 left nothing here that can be read" in page["jobs"][0]["notes"][0]
 
 

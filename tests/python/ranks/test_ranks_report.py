@@ -249,7 +249,7 @@ def test_a_large_job_fits_a_screen(tmp_path: Path) -> None:
 )
 def test_a_damaged_summary_is_said_and_the_rest_reported(tmp_path: Path, damage: str) -> None:
     write_ranks(tmp_path, [made_rank(rank) for rank in range(4)])
-    (tmp_path / "job.rank2.gmp.summary.json").write_text(damage)
+    (tmp_path / "job.rank2.gmp.summary.jsonl").write_text(damage)
     done = ranks_command("--json", str(tmp_path))
     assert done.returncode == 3
     assert "rank2" in done.stderr
@@ -259,7 +259,7 @@ def test_a_damaged_summary_is_said_and_the_rest_reported(tmp_path: Path, damage:
 
 def test_a_summary_that_is_cut_off_anywhere_is_refused(tmp_path: Path) -> None:
     whole = summary_text(made_rank(0, 1))
-    path = tmp_path / "job.rank0.gmp.summary.json"
+    path = tmp_path / "job.rank0.gmp.summary.jsonl"
     for end in range(0, len(whole) - 3, 7):
         path.write_text(whole[:end])
         assert read_ranks([str(tmp_path)]).problems, end
@@ -296,7 +296,7 @@ def test_recordings_of_no_rank_are_left_out_and_said(tmp_path: Path) -> None:
     write_ranks(tmp_path, [made_rank(rank) for rank in range(4)])
     loader = made_rank(9, peaks=[GIB] * 3)
     loader["head"]["process"].update(rank=None, world_size=None)
-    (tmp_path / "loader.gmp.summary.json").write_text(summary_text(loader))
+    (tmp_path / "loader.gmp.summary.jsonl").write_text(summary_text(loader))
     job = report(tmp_path)
     assert len(job["ranks"]) == 4
     assert any("of no rank" in note for note in job["notes"])
@@ -336,7 +336,7 @@ def test_no_value_of_a_summary_makes_the_report_crash(tmp_path: Path) -> None:
         return found
 
     write_ranks(tmp_path, [made_rank(rank) for rank in (0, 2, 3)])
-    target = tmp_path / "job.rank1.gmp.summary.json"
+    target = tmp_path / "job.rank1.gmp.summary.jsonl"
     tried = 0
     for number in range(len(lines)):
         for place in places(json.loads(lines[number]))[:80]:
@@ -361,7 +361,28 @@ def test_the_only_rank_that_was_killed_is_the_one_that_others_miss(tmp_path: Pat
     write_ranks(tmp_path, [*(failed(rank, 5, True) for rank in (0, 1, 2)), killed])
     failures = report(tmp_path)["failures"]
     assert (failures["first"]["rank"], failures["first"]["kind"]) == (3, "killed")
-    assert "ended from outside" in failures["doubt"]
+    assert "it was killed" in failures["doubt"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "first", "candidates"), [(0.007, None, [2, 3]), (9, None, [2, 3]), (11, 3, [])]
+)
+def test_ranks_killed_within_seconds_are_both_named(
+    tmp_path: Path, seconds: float, first: int | None, candidates: list[int]
+) -> None:
+    ends = {3: START_NS + 10**9, 2: START_NS + 10**9 + round(seconds * 10**9)}
+    killed = [
+        made_rank(rank, is_closed=False, reason=None, last_unix_ns=last, host="one")
+        for rank, last in ends.items()
+    ]
+    write_ranks(tmp_path, [*(failed(rank, 5, True) for rank in (0, 1)), *killed])
+    failures = report(tmp_path)["failures"]
+    assert (failures["first"] or {"rank": None})["rank"] == first
+    assert sorted(failures["candidates"]) == candidates
+    words = " ".join(text(tmp_path).split())
+    assert ("Failed first: rank 3 or 2, killed." in words) == bool(candidates)
+    followers = "Ranks 0-1 failed" if candidates else "Ranks 0-2 failed"
+    assert f"{followers} as a consequence" in words
 
 
 def test_an_exit_code_is_a_failure(tmp_path: Path) -> None:

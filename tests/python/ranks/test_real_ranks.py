@@ -15,7 +15,7 @@ MIB = 1 << 20
 
 def test_longer_sequences_on_one_of_two_ranks(tmp_path: Path) -> None:
     start_job(tmp_path, 2, "ddp", "--longer", "1")
-    summaries = sorted(tmp_path.glob("*.gmp.summary.json"))
+    summaries = sorted(tmp_path.glob("*.gmp.summary.jsonl"))
     assert len(summaries) == 2
     job = report_job(tmp_path)
     assert [one["rank"] for one in job["ranks"]] == [0, 1]

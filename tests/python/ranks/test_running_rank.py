@@ -70,7 +70,7 @@ class Rank:
         )
 
     def head(self) -> dict[str, Any] | None:
-        path = next(self.folder.glob("job.*.gmp.summary.json"), None)
+        path = next(self.folder.glob("job.*.gmp.summary.jsonl"), None)
         return None if path is None else json.loads(path.open().readline())
 
     def recorded_bytes(self) -> int:
@@ -145,7 +145,7 @@ def test_a_summary_is_there_before_the_end_and_again_at_it(
     assert last["recording_bytes"] == rank.recorded_bytes()
     until(lambda: not Path(f"/proc/{beside}").exists())
     names = sorted(path.name for path in folder.iterdir())
-    assert names == [names[0], f"{names[0]}.summary.json"]
+    assert names == [names[0], f"{names[0]}.summary.jsonl"]
 
 
 def test_a_rank_that_is_killed_leaves_a_summary_of_all_that_was_recorded(
@@ -237,5 +237,5 @@ for step in range(1000):
     steps = head["devices"][0]["steps"]
     assert steps >= 1000
     assert len(head["devices"][0]["sources"]) >= 4
-    (path,) = folder.glob("job.*.gmp.summary.json")
+    (path,) = folder.glob("job.*.gmp.summary.jsonl")
     assert path.stat().st_size <= 1024 * steps

@@ -1,4 +1,4 @@
-"""Which rank failed first, and which only followed because it was gone."""
+"""Which rank failed first, and which failed as a consequence."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from gpumemprof.ranks.summary import OomNote, RankSummary
 __all__ = ["Failure", "Failures", "find_failures"]
 
 _OOM_TYPES = ("OutOfMemoryError",)
+_CRASHES = ("SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGABRT")
 # Clocks of machines that are set over a network rarely differ by more.
 _CLOCK_DOUBT_NS = 1_000_000_000
-# Ranks that finish a step within this time of each other may do so in any order.
-_TURN_DOUBT_NS = 100_000_000
+# The recording of a rank that is killed lacks its last 0.4 s; 2.3 s were seen on a busy machine. Of
+# two such ranks, the last events must lie further apart to say which fell silent first.
+_LOST_NS = 10_000_000_000
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,8 @@ class Failure:
     oom: OomNote | None = None
     exit_code: str = ""
     """Given to ``os._exit``, where there was no exception."""
+    signal: str = ""
+    """That the rank itself raised by a crash."""
 
 
 @dataclass
@@ -37,12 +41,14 @@ class Failures:
     """All ranks that did not end by themselves."""
 
     first: Failure | None
+    candidates: list[Failure]
+    """One of these failed first, but not even a doubtful order is known; empty if it is."""
     doubt: str
     """Why the first might be another one; empty: it is not in doubt."""
     also: list[Failure]
     """Others that failed by themselves, in order of time."""
     followed: list[Failure]
-    """That name another rank as the reason, or were ended from outside."""
+    """That name another rank as the reason, or were killed."""
     without_end: list[RankSummary]
     """Not closed, while no rank failed: killed, or still running. In order of their last events."""
     silent_ns: int | None = None
@@ -65,11 +71,24 @@ def find_failures(
     if not own:
         peers = [one for one in others if one.kind == "peer"]
         if not peers:
-            silent = [one.rank for one in others]
-            return Failures(None, "", [], [], silent, _silent_ns(silent))
-        first, doubt = _gone(peers, [one for one in others if one.kind == "killed"])
-        return Failures(first, doubt, [], [one for one in others if one is not first], [])
-    return Failures(own[0], _doubt(own, offsets), own[1:], others, [])
+            silent = [one.rank for one in _without_end(others)]
+            return Failures(None, [], "", [], [], silent, _silent_ns(silent))
+        killed = _without_end([one for one in others if one.kind == "killed"])
+        candidates = [one for one in killed if not _is_surely_later(one, killed[0])]
+        if len(candidates) > 1:
+            followed = [one for one in others if one not in candidates]
+            return Failures(None, candidates, "", [], followed, [])
+        first, doubt = _gone(peers, killed)
+        return Failures(first, [], doubt, [], [one for one in others if one is not first], [])
+    return Failures(own[0], [], _doubt(own, offsets), own[1:], others, [])
+
+
+def _without_end(killed: list[Failure]) -> list[Failure]:
+    """Those that could say nothing; where there are some, the others were ended because of them.
+
+    A launcher ends the ranks that are left by a signal that they can still record.
+    """
+    return [one for one in killed if not one.rank.ending.is_closed] or killed
 
 
 def _silent_ns(silent: list[RankSummary]) -> int | None:
@@ -83,16 +102,22 @@ def _silent_ns(silent: list[RankSummary]) -> int | None:
     if first.last_unix_ns is None or second.last_unix_ns is None:
         return None
     gap = second.last_unix_ns - first.last_unix_ns
-    is_same_host = first.host is not None and first.host == second.host
-    return gap if gap > (_TURN_DOUBT_NS if is_same_host else _CLOCK_DOUBT_NS) else None
+    return gap if gap > _LOST_NS else None
+
+
+def _is_surely_later(other: Failure, first: Failure) -> bool:
+    """Whether a rank that was killed fell silent after the first of them."""
+    if first.unix_ns is None or other.unix_ns is None:
+        return False
+    return other.unix_ns - first.unix_ns > _LOST_NS
 
 
 def _gone(peers: list[Failure], killed: list[Failure]) -> tuple[Failure, str]:
     """The rank that the others miss, if none says that it failed by itself."""
     if len(killed) == 1:
-        return killed[0], "it was ended from outside, and all others say that another rank was gone"
+        return killed[0], "it was killed, and all others say that another rank was gone"
     if killed:
-        which = f"{len(killed)} ranks were ended from outside, of which it fell silent first"
+        which = f"{len(killed)} ranks were killed, of which it fell silent first"
         return killed[0], f"{which}; all others say that another rank was gone"
     doubt = "every rank that failed says that another one was gone, which left no failure here"
     return peers[0], doubt
@@ -115,7 +140,10 @@ def _failure(rank: RankSummary) -> Failure | None:
         return Failure(
             rank, "exception", rank.last_unix_ns, rank.last_step, None, exit_code=code[:8]
         )
-    if ending.is_closed is False:
+    signal = (ending.reason or "").partition("signal ")[2]
+    if signal in _CRASHES:
+        return Failure(rank, "exception", rank.last_unix_ns, rank.last_step, None, signal=signal)
+    if ending.is_closed is False or signal:
         # It may have failed to allocate, and been killed before it could say so.
         if oom is not None and oom.step == rank.last_step:
             return Failure(rank, "out of memory", oom.unix_ns, oom.step, oom.line, oom)
@@ -133,12 +161,12 @@ def _doubt(own: list[Failure], clock_offsets: Mapping[str, int]) -> str:
         return "when it failed is not known"
     for other in rest:
         if other.unix_ns is None:
-            return f"when rank {other.rank.number} failed is not known"
+            return f"when {other.rank.title} failed is not known"
         is_same_host = other.rank.host is not None and other.rank.host == first.rank.host
         if not is_same_host and other.unix_ns - first.unix_ns < _CLOCK_DOUBT_NS:
             seconds = (other.unix_ns - first.unix_ns) / 1e9
             return (
-                f"rank {other.rank.number} failed {seconds:.3f} s later on another host, "
+                f"{other.rank.title} failed {seconds:.3f} s later on another host, "
                 "and clocks may differ by more"
             )
     return ""

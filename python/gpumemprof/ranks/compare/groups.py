@@ -118,10 +118,10 @@ def _name(key: Key) -> str:
 def _mesh_sentence(apart: Sequence[str], compared: Sequence[str]) -> str:
     if not apart:
         return f"Ranks that differ in {', '.join(compared)} are compared with each other."
-    same = f"Ranks with the same {', '.join(apart)} are compared with each other"
+    same = f"the same {', '.join(apart)}"
     if not compared:
-        return f"{same}; no two have."
-    return f"{same}; they differ in {', '.join(compared)}."
+        return f"No two ranks have {same}, so none are compared with each other."
+    return f"Ranks with {same} are compared with each other; they differ in {', '.join(compared)}."
 
 
 def _by_parameters(ranks: Sequence[RankSummary]) -> Grouping:
@@ -135,11 +135,11 @@ def _by_parameters(ranks: Sequence[RankSummary]) -> Grouping:
             parts.append([])
         parts[-1].append(entry)
     if len(parts) == 1:
-        sentence = (
-            "The ranks say nothing about a mesh, and hold the same bytes of parameters: all are "
-            "compared with each other."
-        )
-        return Grouping([Group((), "all ranks", list(ranks))], (), (), "none", sentence)
+        is_known = any(held_bytes for held_bytes, _ in held)
+        what = ", and hold about the same bytes of parameters" if is_known else " or parameters"
+        sentence = f"The ranks say nothing about a mesh{what}: all are compared with each other."
+        basis = "parameters" if is_known else "none"
+        return Grouping([Group((), "all ranks", list(ranks))], (), (), basis, sentence)
     groups = [
         Group(
             (("parameters", number),),

@@ -31,15 +31,15 @@ class WorstStep:
 
 @dataclass
 class Imbalance:
-    """How steps compare within groups; a step counts once for each group."""
+    """How steps compare within groups; a step counts once, however many groups have it."""
 
-    compared: int = 0
-    uneven: int = 0
+    compared: set[int] = field(default_factory=set)
+    uneven: set[int] = field(default_factory=set)
     """Steps in which one rank needs clearly more than the median of its group."""
     worst: WorstStep | None = None
-    heaviest: Counter[int] = field(default_factory=Counter)
-    """How often each rank was the heaviest of its group in an uneven step."""
-    first_step: dict[int, int] = field(default_factory=dict)
+    heaviest: Counter[str] = field(default_factory=Counter)
+    """How often each rank, by its title, was the heaviest of its group in an uneven step."""
+    first_step: dict[str, int] = field(default_factory=dict)
     """The first such step of each of these ranks."""
 
 
@@ -72,7 +72,7 @@ def _compare(group: Group, found: Imbalance) -> None:
 
 
 def _look(step: int, peaks: tuple[int, ...], ranks: list[RankSummary], found: Imbalance) -> None:
-    found.compared += 1
+    found.compared.add(step)
     most = max(peaks)
     if are_alike(min(peaks), most):
         return
@@ -83,9 +83,9 @@ def _look(step: int, peaks: tuple[int, ...], ranks: list[RankSummary], found: Im
     # What is far below the rank's own peak, such as the rest after the last step, limits nothing.
     if most < _LEAST_OF_PEAK * (rank.peak_bytes or 0):
         return
-    found.uneven += 1
-    found.heaviest[rank.number] += 1
-    found.first_step.setdefault(rank.number, step)
+    found.uneven.add(step)
+    found.heaviest[rank.title] += 1
+    found.first_step.setdefault(rank.title, step)
     worst = WorstStep(step, rank, most, round(ordinary.median_bytes))
     if found.worst is None or worst.more_bytes > found.worst.more_bytes:
         found.worst = worst

@@ -38,7 +38,8 @@ def packed_page(
     while True:
         page: PageJson = {
             "made_unix_ns": time.time_ns(),
-            "notes": [_sentence(note) for note in [*report.problems, *report.notes]],
+            # A problem begins with a path, which stays as it is.
+            "notes": [*map(_ended, report.problems), *map(_sentence, report.notes)],
             "jobs": [job_page(job, one) for job, one in zip(report.jobs, cells)],
         }
         text = json.dumps(page, separators=(",", ":"), ensure_ascii=False)
@@ -91,6 +92,10 @@ def page_shell() -> str:
         ) from None
 
 
+def _ended(problem: str) -> str:
+    return problem if problem.endswith((".", "!", "?")) else f"{problem}."
+
+
 def _sentence(note: str) -> str:
-    text = note if note.endswith((".", "!", "?")) else f"{note}."
+    text = _ended(note)
     return f"{text[0].upper()}{text[1:]}"

@@ -15,11 +15,14 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from gpumemprof.errors import EnvironmentProblem, InputError, MissingFileError
+from gpumemprof.regular_file import read_regular
 
 __all__ = ["Listed", "is_url", "list_files", "local_copy", "local_path", "put_file", "read_bytes"]
 
 _LOCAL = "file://"
 _MAGIC = "*?["
+# A summary has up to a kilobyte a step.
+_MOST_BYTES = 1 << 30
 
 
 class Listed(NamedTuple):
@@ -116,9 +119,15 @@ def list_files(url: str) -> list[Listed]:
 
 
 def read_bytes(place: str) -> bytes:
-    """All of a file, here or elsewhere."""
+    """All of a file, here or elsewhere.
+
+    Raises:
+        InputError: it is no file, or no summary of a rank is as long.
+        OSError: it cannot be read.
+        EnvironmentProblem: it cannot be reached.
+    """
     if not is_url(place):
-        return Path(local_path(place)).read_bytes()
+        return read_regular(local_path(place), _MOST_BYTES)
     system, path = _open(place)
     with _told(place):
         return bytes(system.cat_file(path))

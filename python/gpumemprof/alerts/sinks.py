@@ -8,6 +8,7 @@ import logging
 import os
 import queue
 import shlex
+import socket
 import subprocess
 import threading
 import urllib.parse
@@ -18,6 +19,8 @@ from typing import Callable
 
 from gpumemprof.alerts.rule import Alert
 from gpumemprof.errors import RecordingWarning, UsageError
+from gpumemprof.recorder.rank_facts import launcher_facts
+from gpumemprof.recorder.run_settings import own_words, recorded_command
 
 __all__ = [
     "BackgroundSink",
@@ -32,6 +35,16 @@ __all__ = [
 Sink = Callable[[Alert], object]
 _TIMEOUT_S = 5.0
 _MOST_WAITING = 256
+
+
+def _process_facts() -> dict[str, str | int]:
+    """Who says it: of a thousand ranks, the device alone says nothing."""
+    return {
+        "host": socket.gethostname(),
+        "pid": os.getpid(),
+        "command": recorded_command(own_words(), False),
+        **launcher_facts(os.environ),
+    }
 
 
 def warnings_sink(alert: Alert) -> None:
@@ -74,7 +87,10 @@ def webhook_sink(url: str, timeout_s: float = _TIMEOUT_S) -> Sink:
 
     def post(alert: Alert) -> None:
         # "text" is what chat services show.
-        body = json.dumps({"text": f"gpumemprof: {alert.message}", **alert.to_dict()}).encode()
+        who = _process_facts()
+        rank = f"rank {who['rank']} on " if "rank" in who else ""
+        text = f"gpumemprof: {rank}{who['host']}: {alert.message}"
+        body = json.dumps({"text": text, **alert.to_dict(), **who}).encode()
         request = urllib.request.Request(
             url, data=body, headers={"Content-Type": "application/json"}, method="POST"
         )
@@ -99,7 +115,7 @@ def command_sink(command: str | Sequence[str], timeout_s: float = 60.0) -> Sink:
             environment.pop(name, None)
         done = subprocess.run(
             words,
-            input=json.dumps(alert.to_dict()).encode(),
+            input=json.dumps({**alert.to_dict(), **_process_facts()}).encode(),
             env=environment,
             stdout=subprocess.DEVNULL,
             timeout=timeout_s,

@@ -91,7 +91,8 @@ class DeviceSource:
             highest(before.reserved_bytes, peak.reserved_bytes), after.reserved_bytes
         )
         # The pool may have been largest at another moment than when most was allocated.
-        if after.most_reserved_bytes != before.most_reserved_bytes:
+        has_pool = reserved_peak is not None
+        if has_pool and after.most_reserved_bytes != before.most_reserved_bytes:
             reserved_peak = highest(reserved_peak, after.most_reserved_bytes)
         lows = [low for low in (before.allocated_bytes, after.allocated_bytes) if low is not None]
         end_ns = figures.start_unix_ns + figures.duration_ns

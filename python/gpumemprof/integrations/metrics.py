@@ -48,6 +48,9 @@ class MemoryMetrics:
     Args:
         device: an index, ``"cuda:0"``, ``"cpu"`` or a ``torch.device``; None for the current CUDA
             device, or for CPU tensors if there is no CUDA.
+
+    Of CPU tensors only those count that are made from now on: torch does not say which are older.
+    Make the metrics before the model, or expect less than a recording of the whole program has.
     """
 
     def __init__(self, device: Any = None) -> None:

@@ -85,7 +85,15 @@ def _once(watcher: Watcher, options: Options) -> int:
         print(as_json(watcher))
     else:
         print("\n".join(PlainLines(watcher, is_once=True).lines()))
-    return 0
+    return _finish(watcher)
+
+
+def _finish(watcher: Watcher) -> int:
+    """The exit code, and what cannot be read, as ``report`` says it."""
+    damage = [one.damage for one in watcher.recordings if one.damage is not None]
+    for error in damage:
+        _say(str(error))
+    return _CODES["bad_input"] if damage else 0
 
 
 def _repeat(watcher: Watcher, options: Options) -> int:
@@ -99,5 +107,5 @@ def _repeat(watcher: Watcher, options: Options) -> int:
         elif new := lines.lines():
             print("\n".join(new), flush=True)
         if watcher.is_over:
-            return 0
+            return _finish(watcher)
         time.sleep(max(0.0, begin + options.interval - time.monotonic()))

@@ -70,8 +70,8 @@ def _has_chapters(folder: Path) -> bool:
 
 
 def _is_recording(path: Path) -> bool:
-    """Whether it is one, by its name: a file, or a folder with chapters."""
-    return path.suffix == _SUFFIX and (not path.is_dir() or _has_chapters(path))
+    """Whether it is one, by its name: a file, no pipe or device, or a folder with chapters."""
+    return path.suffix == _SUFFIX and (path.is_file() or _has_chapters(path))
 
 
 class FolderTarget(Target):

@@ -15,6 +15,7 @@ from typing import Any
 from gpumemprof import _core
 from gpumemprof.errors import Error, InputError
 from gpumemprof.live import system_processes
+from gpumemprof.regular_file import open_regular
 
 __all__ = ["RecordingState", "WatchedRecording"]
 
@@ -55,6 +56,7 @@ class WatchedRecording:
         report: the last look, as `_core.FollowedRun` reports it; empty before the first.
         state: what is happening to it.
         events_per_second: of all devices over the last second; None: not known yet.
+        damage: why the rest of it cannot be read; None: it can.
     """
 
     def __init__(self, path: Path, most_sites: int = 30, most_steps: int = 120) -> None:
@@ -62,6 +64,7 @@ class WatchedRecording:
         self.report: dict[str, Any] = {}
         self.state = RecordingState()
         self.events_per_second: float | None = None
+        self.damage: Error | None = None
         self.notes: list[str] = []
         self._most = (most_sites, most_steps)
         self._run: _core.FollowedRun | None = None
@@ -109,8 +112,8 @@ class WatchedRecording:
 
     def _open(self) -> bool:
         # A file appears before its first bytes do, and a folder before its first chapter.
-        if self.path.is_file():
-            with self.path.open("rb") as file:
+        if self.path.exists() and not self.path.is_dir():
+            with open_regular(self.path) as file:
                 start = file.read(_HEADER_BYTES)
             if not _MAGIC.startswith(start[: len(_MAGIC)]):
                 raise InputError(
@@ -166,7 +169,8 @@ class WatchedRecording:
         if report["problem"]:
             self._set("stopped", f"the recording stopped: {report['problem']}")
         elif report["ended"] is not None:
-            is_crash = report["ended"].startswith("exception") and report["ended"] != _INTERRUPTED
+            how = report["ended"]
+            is_crash = how.startswith(("exception", "signal ")) and how != _INTERRUPTED
             self._set("crashed" if is_crash else "ended", _ending(report["ended"]))
         elif report["is_behind"]:
             read, size = report["file_bytes"], max(self.size_bytes, 1)
@@ -231,7 +235,10 @@ class WatchedRecording:
             self._counts.clear()
             self._set("starting", "a new recording under the same name")
         else:
-            self._set("damaged", f"{error.message} ({error.where}); what came before it is shown")
+            self.damage = Error(
+                error.message, error.code, error.where, "what came before it is shown"
+            )
+            self._set("damaged", str(self.damage))
 
 
 def _nothing_written(path: Path) -> str:
@@ -253,6 +260,8 @@ def _ending(reason: str) -> str:
         return "ended: interrupted (Ctrl-C)"
     if kind == "exception":
         return f"ended by an exception: {detail}"
+    if reason.startswith("signal "):
+        return f"killed by {reason.removeprefix('signal ')}"
     if reason == "stop":
         return "ended: the program stopped the recording"
     code = reason.removeprefix("_exit").strip() if reason.startswith("_exit") else ""

@@ -21,6 +21,7 @@ from gpumemprof.profile.scopes import (
     error_text,
     function_name,
     own_stack,
+    runs_later,
 )
 from gpumemprof.profile.stacks import ScopeRecording
 from gpumemprof.profile.summary import Summary, Totals
@@ -93,10 +94,16 @@ class MemoryProfiler(MonitoredDevice):
             func: the function to call, with the arguments that follow.
 
         Raises:
-            TypeError: ``func`` is not callable.
+            TypeError: ``func`` is not callable, or is a generator or coroutine function, whose
+                body a call does not run.
         """
         if not callable(func):
             raise TypeError(f"profile_function() calls a function, and {func!r} is not one")
+        if runs_later(func):
+            raise TypeError(
+                f"{function_name(func)} runs only when what it returns is iterated or awaited: "
+                "profile that with profile_context()"
+            )
         opened = self._begin(function_name(func), self.synchronize)
         try:
             # Kept until the final reading: what a call leaves allocated includes its return value.

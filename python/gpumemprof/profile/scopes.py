@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import traceback
 from typing import TYPE_CHECKING, Any, Callable
@@ -21,6 +22,7 @@ __all__ = [
     "error_text",
     "function_name",
     "own_stack",
+    "runs_later",
 ]
 
 
@@ -64,6 +66,16 @@ class OpenProfile:
         self.recording: ScopeRecording | None = None
         self.stack: str | None = None
         self.scope: AnyScope
+
+
+def runs_later(func: Callable[..., Any]) -> bool:
+    """Whether a call only makes what runs it: a generator or a coroutine.
+
+    >>> runs_later(max)
+    False
+    """
+    kinds = (inspect.isgeneratorfunction, inspect.isasyncgenfunction, inspect.iscoroutinefunction)
+    return any(is_one(func) for is_one in kinds)
 
 
 def function_name(func: Callable[..., Any]) -> str:

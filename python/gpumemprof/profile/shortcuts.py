@@ -10,7 +10,7 @@ from typing import Any, Callable, TypeVar, overload
 
 from gpumemprof.profile.memory_profiler import MemoryProfiler
 from gpumemprof.profile.profiler import CPUMemoryProfiler, GPUMemoryProfiler
-from gpumemprof.profile.scopes import ProfiledContext
+from gpumemprof.profile.scopes import ProfiledContext, runs_later
 from gpumemprof.torch_calls.devices import why_no_cuda
 
 __all__ = ["default_profiler", "profile_context", "profile_function"]
@@ -97,6 +97,11 @@ def profile_function(
     def profiled(inner: Callable[..., Any]) -> Callable[..., Any]:
         if not callable(inner):
             raise TypeError(f"profile_function decorates a function, and {inner!r} is not one")
+        if runs_later(inner) and not inspect.iscoroutinefunction(inner):
+            raise TypeError(
+                f"{getattr(inner, '__name__', inner)} is a generator function, which runs only "
+                "when it is iterated: profile the loop with profile_context()"
+            )
         called = name or str(getattr(inner, "__name__", type(inner).__name__))
 
         def begin() -> tuple[MemoryProfiler, Any]:

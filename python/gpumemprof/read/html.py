@@ -6,23 +6,24 @@ One fragment without scripts, external styles or anything from the network.
 from __future__ import annotations
 
 import importlib.util
-import sys
 from collections.abc import Iterable
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpumemprof import _core
+from gpumemprof.integrations.notebook.cells import cell_name
 
 if TYPE_CHECKING:
     from gpumemprof.read.recording import Recording
-    from gpumemprof.read.report import Frame
+    from gpumemprof.read.report import Frame, LiveGroup
 
 __all__ = ["recording_html", "table_html"]
 
 _MOST_LINES = 8
 _MOST_ROWS = 10
 _BAR_WIDTH = 240
+_PHASES = {"optimizer_step": "the optimizer's step"}
 
 
 def _size(count: int | None) -> str:
@@ -45,21 +46,23 @@ def _bar(share: float) -> str:
 
 
 def _line(stack: list[Frame]) -> str:
-    """The innermost line outside of torch."""
+    """The innermost line outside of installed packages."""
     if not stack:
         return "not recorded"
-    frame = next((one for one in stack if "-packages/torch/" not in one.file), stack[0])
-    cell = _cell_name(frame.file)
+    frame = next((one for one in stack if "-packages/" not in one.file), stack[0])
+    cell = cell_name(frame.file)
     where = f"{frame.file}:{frame.line}" if cell is None else f"{cell}, line {frame.line}"
     return f"{where} in {frame.name}"
 
 
-def _cell_name(file: str) -> str | None:
-    """The cell that this notebook ran under the name of such a file; None for other files."""
-    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
-    names = getattr(getattr(shell, "compile", None), "format_code_name", None)
-    found = None if names is None else names(file)
-    return None if found is None else " ".join(map(str, found))
+def _by_line(groups: Iterable[LiveGroup]) -> list[tuple[str, int, int]]:
+    """Lines with their bytes and blocks, most bytes first."""
+    found: dict[str, tuple[int, int]] = {}
+    for group in groups:
+        line = _line(group.stack)
+        held, blocks = found.get(line, (0, 0))
+        found[line] = (held + group.bytes, blocks + group.blocks)
+    return sorted(((line, *held) for line, held in found.items()), key=lambda row: -row[1])
 
 
 def recording_html(recording: Recording) -> str:
@@ -75,8 +78,8 @@ def recording_html(recording: Recording) -> str:
         head = f"{escape(device.device)}: peak {_size(peak)} allocated"
         if reserved is not None:
             head += f", {_size(reserved)} reserved"
-        if sources.peak_phase is not None:
-            head += f", in {escape(sources.peak_phase)}"
+        if sources.peak_phase not in (None, "other"):
+            head += f", in {_PHASES.get(sources.peak_phase, sources.peak_phase)}"
         parts.append(f"<div>{head}</div>")
         held = [
             (name, figure)
@@ -94,15 +97,11 @@ def recording_html(recording: Recording) -> str:
                 for name, figure in held
             ]
             parts.append(_table(("source", "at the peak", "", ""), rows))
-        live = device.live_at_peak[:_MOST_LINES]
+        live = _by_line(device.live_at_peak)[:_MOST_LINES]
         if live:
             lines = [
-                (
-                    _size(group.bytes),
-                    f"{group.blocks:,}",
-                    f"<code>{escape(_line(group.stack))}</code>",
-                )
-                for group in live
+                (_size(held), f"{blocks:,}", f"<code>{escape(line)}</code>")
+                for line, held, blocks in live
             ]
             parts.append(_table(("live at the peak", "blocks", "allocated at"), lines))
     parts.append("</div>")

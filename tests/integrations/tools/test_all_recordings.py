@@ -166,9 +166,8 @@ def test_tables(converted: Converted, suffix: str) -> None:
     )
     for device in converted.devices:
         name, peak = device["device"], in_use(device, "peak")
-        number = int(name.partition(":")[2])
-        assert (events["device"] == number).sum() == device["events"]
-        own = allocations[allocations["device"] == number]
+        assert (events["device"] == name).sum() == device["events"]
+        own = allocations[allocations["device"] == name]
         event = device["peak"]["event_index"]
         assert live_at(own, device["events"] if event is None else event) == peak
         rows = sources[sources["device"] == name].set_index("source")
@@ -176,7 +175,7 @@ def test_tables(converted: Converted, suffix: str) -> None:
             assert rows.loc[source, "bytes_at_peak"] == figure["bytes_at_peak"], source
             assert rows.loc[source, "bytes_max"] == figure["bytes_max"], source
         assert rows["bytes_at_peak"].sum() == peak
-        held = segments[(segments["device"] == number) & segments["death_event"].isna()]
+        held = segments[(segments["device"] == name) & segments["death_event"].isna()]
         assert held["size_bytes"].sum() == (device["end"]["reserved_bytes"] or 0)
 
 

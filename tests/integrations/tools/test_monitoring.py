@@ -36,6 +36,12 @@ while not os.path.exists("stop"): time.sleep(0.05)
 """
 
 
+LAUNCHER = """
+import subprocess, sys
+subprocess.run([sys.executable, "train.py"], check=True)
+"""
+
+
 def wait_for(condition: Any, seconds: float = 120) -> Any:
     end = time.monotonic() + seconds
     while time.monotonic() < end:
@@ -51,14 +57,19 @@ def wait_for(condition: Any, seconds: float = 120) -> Any:
 class Served:
     """A program that is recorded, and the address of its metrics."""
 
-    def __init__(self, folder: Path, address: str = "127.0.0.1:0") -> None:
+    def __init__(
+        self, folder: Path, address: str = "127.0.0.1:0", is_automatic: bool = False
+    ) -> None:
         self.folder = folder
         (folder / "train.py").write_text(PROGRAM)
-        words = ["run", "--cpu", "-o", "run.gmp", "--metrics", address, "train.py"]
+        (folder / "launch.py").write_text(LAUNCHER)
+        flags = ["--cpu", "-o", "run.gmp", "--metrics", address]
+        words = ["launch.py"] if is_automatic else ["-m", "gpumemprof", "run", *flags, "train.py"]
+        options = {"GPUMEMPROF": "1", "GPUMEMPROF_OPTIONS": f"--metrics {address}"}
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "gpumemprof", *words],
+            [sys.executable, *words],
             cwd=folder,
-            env=environment(folder),
+            env={**environment(folder), **(options if is_automatic else {})},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -112,6 +123,15 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     yield program
     if program.process.poll() is None:
         program.end()
+
+
+def test_options_in_the_environment_publish_what_a_launcher_started(tmp_path: Path) -> None:
+    program = Served(tmp_path, is_automatic=True)
+    figures = program.scrape()
+    code, _, closing = program.end()
+    assert code == 0
+    assert figures["gpumemprof_memory_peak_allocated_bytes"][""] > 12_000_000
+    assert "1 child process was recorded" in closing
 
 
 def test_bad_requests_do_no_harm(served: Served) -> None:

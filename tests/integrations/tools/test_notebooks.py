@@ -115,10 +115,38 @@ def test_lines_of_cells_are_named_by_their_cells(kernel: Kernel) -> None:
     assert "ipykernel" not in text
 
 
+def test_each_line_of_a_cell_is_listed_once(kernel: Kernel) -> None:
+    kernel.run("%load_ext gpumemprof\nimport torch")
+    # Allocated in two places of torch, which are not shown.
+    _, shown, _ = kernel.run("%%gpumemprof\nlayers = [torch.nn.Linear(9, 9) for _ in range(2)]")
+    text = html.unescape(shown["text/html"])
+    lines = re.findall(r"<code>(.*?)</code>", text)
+    assert len(lines) == len(set(lines)) == 1, lines
+    assert "<td>4</td>" in text
+
+
+def test_a_kernel_s_own_recording_names_cells(tmp_path: Path) -> None:
+    kernel = Kernel(tmp_path, GPUMEMPROF="1", GPUMEMPROF_OUTPUT="kernel.gmp")
+    try:
+        first = "import torch\nkept = torch.zeros(1000)\nnumber = len(In) - 1\nnumber"
+        number = int(kernel.run(first)[1]["text/plain"])
+        kernel.run("more = torch.zeros(500)")
+    finally:
+        kernel.close()
+    places = {
+        f"{frame.file}:{frame.line}"
+        for group in gpumemprof.load(tmp_path / "kernel.gmp").devices[0].live_at_peak
+        for frame in group.stack
+    }
+    assert {f"Cell In[{number}]:2", f"Cell In[{number + 1}]:1"} <= places
+    assert not any(re.search(r"/ipykernel_\d+/", place) for place in places)
+
+
 def test_an_error_in_the_cell_is_the_cell_s_own(kernel: Kernel) -> None:
     kernel.run("%load_ext gpumemprof\nimport torch")
-    status, _, text = kernel.run("%%gpumemprof -o failed.gmp\ntorch.zeros(9)\n1 / 0")
+    status, shown, text = kernel.run("%%gpumemprof -o failed.gmp\ntorch.zeros(9)\n1 / 0")
     assert status == "error"
+    assert "cpu:0: peak 36 B allocated" in shown["text/html"]
     assert "ZeroDivisionError" in text
     assert "magics.py" not in text  # The cell's own lines only.
     assert gpumemprof.load(kernel.folder / "failed.gmp").devices[0].counters.allocations == 1

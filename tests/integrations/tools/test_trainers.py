@@ -58,8 +58,8 @@ def logged(folder: Path) -> dict[str, list[tuple[int, float]]]:
 def test_transformers_marks_steps_evaluation_and_saving(ran: Path) -> None:
     between = ["evaluation", "/evaluation", "saving", "/saving"]
     assert marks(ran / "transformers.gmp") == [
-        *("step 0", "step 1", *between),
-        *("step 2", "step 3", *between),
+        *("step 1", "step 2", *between),
+        *("step 3", "step 4", *between),
     ]
 
 
@@ -87,7 +87,7 @@ def test_the_loggers_of_transformers_get_the_figures(ran: Path) -> None:
 
 def test_accelerate_marks_saving_and_logs_the_figures(ran: Path) -> None:
     assert marks(ran / "accelerate.gmp") == [
-        *("step 0", "step 1", "step 2", "step 3"),
+        *("step 1", "step 2", "step 3", "step 4"),
         *("evaluation", "/evaluation", "saving", "/saving"),
     ]
     found = logged(ran / "logs")
@@ -101,8 +101,8 @@ def test_lightning_is_recorded_with_its_phases_without_a_change(ran: Path) -> No
     found = marks(ran / "lightning.gmp")
     assert found == [
         *sanity,
-        *("step 0", "step 1", *after),
-        *("step 2", "step 3", *after),
+        *("step 1", "step 2", *after),
+        *("step 3", "step 4", *after),
     ]
     (path,) = ran.glob("lightning_logs/*/metrics.csv")
     rows = list(csv.DictReader(path.open()))
@@ -110,6 +110,25 @@ def test_lightning_is_recorded_with_its_phases_without_a_change(ran: Path) -> No
     # As Lightning numbers what the model logs.
     assert [int(row["step"]) for row in rows] == [0, 1, 2, 3]
     assert all(float(row["memory/max_allocated(GiB)"]) > 0 for row in rows)
+
+
+def test_what_the_figures_of_cpu_tensors_leave_out_is_said(ran: Path) -> None:
+    report = gpumemprof.load(ran / "transformers.gmp").to_text(width=10_000)
+    head, _, _ = report.partition("Memory at the peak")
+    # The callback began both after the model was made.
+    assert "its parameters are missing here, and the true peak is higher" in head
+    # GPUMEMPROF=1 began before, the callback's figures after it.
+    whole = gpumemprof.load(ran / "lightning.gmp")
+    assert "missing" not in whole.to_text(width=10_000).partition("Memory at the peak")[0]
+    (path,) = ran.glob("lightning_logs/*/metrics.csv")
+    rows = list(csv.DictReader(path.open()))
+    most = max(float(row["memory/max_allocated(GiB)"]) for row in rows) * 2**30
+    parameters, data = 4 * (64 * 64 + 64), 4 * 8 * 64
+    peak = whole.devices[0].peak.allocated_bytes
+    # Lightning and torch keep a few numbers of their own.
+    assert peak is not None and 0 <= peak - most - parameters - data < 64
+    page = (ROOT / "docs" / "integrations" / "trainers.md").read_text()
+    assert "Of CPU tensors only those count that are made after the figures began" in page
 
 
 ZERO_CODE = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import socket
 import sys
 import threading
@@ -20,7 +21,9 @@ from gpumemprof.alerts.sinks import BackgroundSink, command_sink, logging_sink, 
 ALERT = Alert("headroom<5%", "headroom", 0.031, 0.05, "cuda:0", 1e9, "headroom is 3.1 %")
 
 
-def test_a_webhook_gets_the_alert_as_json() -> None:
+def test_a_webhook_gets_the_alert_as_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable, value in {"SLURM_PROCID": "3", "SLURM_NTASKS": "8", "SLURM_JOB_ID": "77"}.items():
+        monkeypatch.setenv(variable, value)
     bodies: list[dict[str, Any]] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -39,7 +42,12 @@ def test_a_webhook_gets_the_alert_as_json() -> None:
     sink(ALERT)
     sink.close()
     server.shutdown()
-    assert bodies == [{"text": "gpumemprof: headroom is 3.1 %", **ALERT.to_dict()}]
+    text = f"gpumemprof: rank 3 on {socket.gethostname()}: headroom is 3.1 %"
+    (body,) = bodies
+    assert body["text"] == text
+    assert body.items() >= ALERT.to_dict().items()
+    assert (body["host"], body["pid"]) == (socket.gethostname(), os.getpid())
+    assert (body["rank"], body["world_size"], body["job"]) == ("3", "8", "slurm 77")
 
 
 def test_a_webhook_that_fails_is_one_warning() -> None:
@@ -104,7 +112,11 @@ def test_a_command_gets_the_alert(tmp_path: Path) -> None:
     sink = BackgroundSink("it", command_sink([sys.executable, "-c", program]))
     sink(ALERT)
     sink.close(60)
-    assert out.read_text() == json.dumps(ALERT.to_dict()) + ALERT.message
+    given = out.read_text()
+    assert given.endswith(ALERT.message)
+    found = json.loads(given.removesuffix(ALERT.message))
+    assert found.items() >= ALERT.to_dict().items()
+    assert found["pid"] == os.getpid()
 
 
 def test_a_command_that_fails_is_one_warning() -> None:

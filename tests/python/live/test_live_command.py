@@ -168,3 +168,18 @@ def test_without_textual_lines_are_printed_and_one_sentence_says_why(tmp_path: P
     assert code == 0
     assert text.count("pip install textual") == 1
     assert "allocated" in text
+
+
+def test_once_of_a_damaged_recording_ends_as_its_report_does(
+    tmp_path: Path, command: Command
+) -> None:
+    content = bytearray(TRAINING.read_bytes())
+    content[len(content) * 3 // 4] ^= 1
+    damaged = tmp_path / "damaged.gmp"
+    damaged.write_bytes(content)
+    report = command("report", damaged)
+    watched = command("live", damaged, "--once")
+    assert watched.returncode == report.returncode == 3
+    assert watched.stderr.split(";")[0] == report.stderr.split(";")[0]
+    assert "allocated" in watched.stdout
+    assert command("live", damaged, "--json").returncode == 3

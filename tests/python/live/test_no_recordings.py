@@ -42,3 +42,13 @@ def test_an_empty_folder_is_not_listed_as_a_recording(tmp_path: Path, command: A
     assert "no recording (.gmp) yet" in done.stderr
     done = command("live", str(tmp_path / "keep.gmp"), "--once")
     assert "nothing has been written yet" in done.stdout
+
+
+def test_a_pipe_is_no_recording(tmp_path: Path, command: Any) -> None:
+    os.mkfifo(tmp_path / "pipe.gmp")
+    done = command("live", str(tmp_path), "--once")
+    assert done.returncode == 3
+    assert "no recording (.gmp) yet" in done.stderr
+    done = command("live", str(tmp_path / "pipe.gmp"), "--once")
+    assert done.returncode == 3
+    assert "pipe.gmp: not a file; name a recording, a folder or a process" in done.stderr

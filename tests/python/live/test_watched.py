@@ -134,6 +134,17 @@ def test_program_that_crashes_says_by_what(tmp_path: Path) -> None:
     assert "ValueError" in watched.state.text
 
 
+def test_program_that_a_signal_ended_says_by_which(tmp_path: Path) -> None:
+    program = start_program(tmp_path, 5, "wait")
+    wait_until(lambda: bool(recorded(tmp_path)))
+    watched = watched_until(tmp_path, "recording")
+    wait_until(lambda: watched.look(LONG) or bool(watched.report["devices"]))
+    os.kill(program.pid, signal.SIGTERM)
+    assert program.wait() == -signal.SIGTERM
+    watched.look(LONG)
+    assert (watched.state.name, watched.state.text) == ("crashed", "killed by SIGTERM")
+
+
 def test_program_that_is_killed_is_lost_but_one_that_waits_is_not(tmp_path: Path) -> None:
     program = start_program(tmp_path, 5, "wait")
     wait_until(lambda: bool(recorded(tmp_path)))

@@ -11,6 +11,7 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
+from capture_programs import run_recorded
 from doc_pages import ROOT, run_page
 
 pytest.importorskip("torch")
@@ -357,3 +358,12 @@ def test_our_modules_are_imported_as_they_are_and_those_of_the_suite_are_not(
     assert code == 0, output
     assert "ours: SourceFileLoader" in output
     assert "suite: AssertionRewritingHook" in output
+
+
+def test_pytest_is_recorded_without_a_warning(tmp_path: Path) -> None:
+    (tmp_path / "test_suite.py").write_text("import torch\ndef test(): torch.ones(3)\n")
+    words = ["-W", "error::pytest.PytestAssertRewriteWarning", "-p", "no:cacheprovider"]
+    done = run_recorded(tmp_path, "--cpu", "-o", "run.gmp", "-m", "pytest", *words)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "1 allocation" in done.stderr
+    assert "rewritten" not in done.stdout + done.stderr

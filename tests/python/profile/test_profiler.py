@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import os
+import subprocess
+import sys
 import threading
 import time
 import traceback
@@ -334,3 +336,19 @@ def test_scopes_leave_nothing_behind(profiler):
 def _resident() -> int:
     gc.collect()
     return gpumemprof._core.resident_bytes()
+
+
+def test_the_first_recording_of_a_scope_holds_its_allocations_alone(tmp_path):
+    program = """
+import torch, gpumemprof
+profiler = gpumemprof.CPUMemoryProfiler(collect_stack_traces=True)
+for _ in range(2):
+    result = profiler.profile_function(torch.ones, 9)
+    recording = result.recording
+    facts = recording.report()["input"]["facts"]
+    print(recording.devices[0].counters.allocations, facts["forward_stacks"])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines() == ["1 on", "1 on"]

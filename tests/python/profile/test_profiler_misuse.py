@@ -225,3 +225,17 @@ class TestWithTorch:
         assert summary["peak_memory_usage"] == 100
         assert summary["current_memory_usage"] is None
         assert summary["total_memory_allocated"] is None
+
+
+def test_what_a_call_does_not_run_is_refused() -> None:
+    def numbers():
+        yield 1
+
+    async def later() -> None:
+        pass
+
+    for function in (numbers, later):
+        with pytest.raises(TypeError, match="profile_context"):
+            CPUMemoryProfiler().profile_function(function)
+    with pytest.raises(TypeError, match="numbers is a generator function"):
+        gpumemprof.profile_function(numbers)

@@ -9,7 +9,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from gpumemprof.errors import EnvironmentProblem
-from gpumemprof.integrations.monitoring.figures import FIGURES, Figure, Sample, samples
+from gpumemprof.integrations.monitoring.figures import (
+    FIGURES,
+    Figure,
+    RecentPeaks,
+    Sample,
+    samples,
+)
+from gpumemprof.integrations.monitoring.scrape_server import ScrapeServer
 from gpumemprof.live.watcher import Watcher
 
 __all__ = ["RecordingCollector", "check_installed", "prometheus_name", "serve"]
@@ -34,7 +41,7 @@ def check_installed() -> None:
             "--metrics needs prometheus_client, which is not installed",
             "environment",
             "",
-            "run: pip install 'gpumemprof[metrics]'",
+            "run: pip install prometheus-client",
         )
 
 
@@ -45,7 +52,7 @@ def prometheus_name(figure: Figure) -> str:
     'hw_gpu_memory_usage_bytes'
     """
     name = figure.name.replace(".", "_")
-    return name + {"By": "_bytes", "1": "_ratio"}.get(figure.unit, "")
+    return name + {"By": "_bytes", "1": "_ratio", "s": "_seconds"}.get(figure.unit, "")
 
 
 class RecordingCollector:
@@ -53,6 +60,7 @@ class RecordingCollector:
 
     def __init__(self, watcher: Watcher) -> None:
         self._watcher = watcher
+        self._recent = RecentPeaks()
         self._lock = threading.Lock()
         self._looked_at = float("-inf")
 
@@ -64,6 +72,7 @@ class RecordingCollector:
     def _look(self, least_age_s: float) -> None:
         if time.monotonic() - self._looked_at >= least_age_s:
             self._watcher.look(_LONGEST_LOOK_S)
+            self._recent.note(self._watcher.recordings)
             self._looked_at = time.monotonic()
 
     def describe(self) -> list[Any]:
@@ -76,7 +85,7 @@ class RecordingCollector:
 
         with self._lock:
             self._look(_SAME_LOOK_S)
-            found = list(samples(self._watcher.recordings))
+            found = list(samples(self._watcher.recordings, self._recent))
         by_figure: dict[str, list[Sample]] = {}
         for sample in found:
             by_figure.setdefault(sample.figure.name, []).append(sample)
@@ -97,12 +106,13 @@ def serve(watcher: Watcher, host: str, port: int) -> tuple[RecordingCollector, i
     Raises:
         OSError: the address cannot be used.
     """
-    from prometheus_client import CollectorRegistry, start_http_server
+    from prometheus_client import CollectorRegistry, make_wsgi_app
 
     collector = RecordingCollector(watcher)
     registry = CollectorRegistry()
     registry.register(collector)
-    server, _ = start_http_server(port, host, registry)
+    server = ScrapeServer(host, port, make_wsgi_app(registry))
+    server.start()
     return collector, int(server.server_port)
 
 

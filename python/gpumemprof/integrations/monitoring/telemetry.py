@@ -20,6 +20,7 @@ from gpumemprof.errors import EnvironmentProblem
 from gpumemprof.integrations.monitoring.figures import (
     FIGURES,
     Figure,
+    RecentPeaks,
     Sample,
     samples,
     watcher_of,
@@ -39,6 +40,7 @@ class _Recordings:
 
     def __init__(self, process: int) -> None:
         self._watcher = watcher_of(process)
+        self._recent = RecentPeaks()
         self._lock = threading.Lock()
         self._looked_at = float("-inf")
         self._found: list[Sample] = []
@@ -47,7 +49,8 @@ class _Recordings:
         with self._lock:
             if time.monotonic() - self._looked_at > _SAME_LOOK_S:
                 self._watcher.look(_LONGEST_LOOK_S)
-                self._found = list(samples(self._watcher.recordings))
+                self._recent.note(self._watcher.recordings)
+                self._found = list(samples(self._watcher.recordings, self._recent))
                 self._looked_at = time.monotonic()
             return self._found
 
@@ -81,7 +84,7 @@ def instrument(meter_provider: Any = None) -> Any:
             "instrument() needs opentelemetry-api, which is not installed",
             "environment",
             "",
-            "run: pip install 'gpumemprof[otel]'",
+            "run: pip install opentelemetry-api",
         ) from None
     from gpumemprof import __version__
 

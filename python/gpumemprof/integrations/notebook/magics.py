@@ -28,7 +28,8 @@ Record every allocation of a cell, and show where the memory went.
 Usage: %%gpumemprof [OPTIONS]
 
 Options, as those of gpumemprof run:
-  -o, --output FILE   Keep the recording in FILE (default: until the kernel ends)
+  -o, --output FILE   Keep the recording in FILE (default: until the
+                      kernel ends)
   -f, --force         Replace FILE if it exists
   --keep SIZE         Use no more of the disk than SIZE (2GiB)
   --no-stacks         Do not record where memory was allocated
@@ -55,6 +56,7 @@ _WHOLE_PROGRAM = (
     "--record-arguments",
     "--metrics",
     "-m",
+    "-c",
 )
 _VIEW_HELP = """\
 Show a recording in the viewer.
@@ -175,42 +177,63 @@ def _read_flags(line: str) -> Any:
     return parser.parse(words)
 
 
+def _shown(path: str, given: Any) -> Any:
+    return Viewer(path) if given.view else open_quietly(path)
+
+
 def _record_cell(shell: Any, line: str, cell: str | None) -> Any:
     __tracebackhide__ = True
-    with contextlib.ExitStack() as stack:
-        with _sentences():
-            given = _read_flags(line)
-            if given.help:
-                print(_HELP, end="")
-                return None
-            if cell is None:
-                raise _cell_parser().mistake("write %%gpumemprof in the first line of a cell")
-            if _waits(shell, cell):
-                raise UsageError(
-                    "a cell with await cannot be recorded by %%gpumemprof",
-                    "usage",
-                    "",
-                    "write 'with gpumemprof.record(\"run.gmp\"):' around the part to record",
-                )
-            path = _output(given.output)
-            recorded = record(
-                path,
-                stacks=given.stacks,
-                cpu=given.cpu,
-                overwrite=given.force,
-                labels=given.labels,
-                keep=kept.kept_bytes(given.keep, "--keep") or None,
-                native_stacks=given.native_stacks,
-            )
-            stack.enter_context(recorded)
-            stack.enter_context(_alerts(given))
-        value = _run(shell, cell)
-    if value is not None:
-        from IPython.display import display
-
-        display(value)
     with _sentences():
-        return Viewer(path) if given.view else open_quietly(path)
+        given = _read_flags(line)
+        if given.help:
+            print(_HELP, end="")
+            return None
+        if cell is None:
+            raise _cell_parser().mistake("write %%gpumemprof in the first line of a cell")
+        if _waits(shell, cell):
+            raise UsageError(
+                "a cell with await cannot be recorded by %%gpumemprof",
+                "usage",
+                "",
+                "write 'with gpumemprof.record(\"run.gmp\"):' around the part to record",
+            )
+        path = _output(given.output)
+    is_recorded = False
+    try:
+        with contextlib.ExitStack() as stack:
+            with _sentences():
+                stack.enter_context(_recording(path, given))
+                stack.enter_context(_alerts(given))
+            is_recorded = True
+            value = _run(shell, cell)
+    except BaseException:
+        # Where memory went is wanted most when it ran out.
+        if is_recorded:
+            with contextlib.suppress(Exception):
+                _display(_shown(path, given))
+        raise
+    if value is not None:
+        _display(value)
+    with _sentences():
+        return _shown(path, given)
+
+
+def _recording(path: str, given: Any) -> record:
+    return record(
+        path,
+        stacks=given.stacks,
+        cpu=given.cpu,
+        overwrite=given.force,
+        labels=given.labels,
+        keep=kept.kept_bytes(given.keep, "--keep") or None,
+        native_stacks=given.native_stacks,
+    )
+
+
+def _display(value: Any) -> None:
+    from IPython.display import display
+
+    display(value)
 
 
 def _show(line: str) -> Any:

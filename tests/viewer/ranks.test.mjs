@@ -9,8 +9,9 @@ import { load } from "./sources.mjs";
 import { folder, gpumemprof, openBrowser, root, serve, stopAll } from "./support.mjs";
 
 const { SHARE_LIGHT, SHARE_DARK, DIFFERENCE_LIGHT, DIFFERENCE_DARK, ramp } = await load("ranks/scale.ts");
-const { makeRows, firstUnfolded, visibleRows } = await load("ranks/rows.ts");
+const { makeRows, firstUnfolded, labelsWithRoom, visibleRows } = await load("ranks/rows.ts");
 const { quoted } = await load("ranks/open_rank.ts");
+const { nearestWords } = await load("ranks/report.ts");
 const { median } = await load("ranks/matrix.ts");
 
 const summaries = join(root, "tests/data/ranks");
@@ -76,9 +77,32 @@ describe("the rows", () => {
     const rows = makeRows(made(4, 1));
     assert.deepEqual(rows.map((row) => row.place), [0, 1, 2, 3]);
   });
+  it("name every stage where rows are lower than text, also above marked ranks", () => {
+    const job = made(64, 256);
+    job.dimensions = ["pp", "tp"];
+    job.groups = job.groups.map((_, group) => ({ name: `pp ${group >> 3} · tp ${group & 7}`, coordinates: [group >> 3, group & 7] }));
+    const rows = makeRows(job);
+    const symbolsOf = { 1: "●", 2050: "▲", 2051: "✕▲", 16383: "↗" };
+    const shown = visibleRows(rows, new Set(rows.slice(2).map(({ key }) => key)), Object.keys(symbolsOf).map(Number), inOrder);
+    const labels = shown.map((row, at) => ({ row, y: at * 7, symbols: symbolsOf[row.place] ?? "" }));
+    const named = labelsWithRoom(labels, 11);
+    const headings = named.filter(({ row }) => row.place === null && row.depth === 0);
+    assert.deepEqual(headings.map(({ row }) => row.label), rows.map(({ label }) => label));
+    for (const [at, one] of named.entries()) for (const other of named.slice(at + 1)) assert.ok(Math.abs(one.y - other.y) >= 11);
+    const said = named.map(({ symbols }) => symbols).join("");
+    for (const symbol of "●▲✕↗") assert.ok(said.includes(symbol), symbol);
+  });
   it("can be unfolded one by one", () => {
     const rows = makeRows(made(64, 256));
     assert.equal(visibleRows(rows, new Set([rows[3].key]), [], inOrder).length, 64 + 256);
+  });
+});
+
+describe("the marked rank with the largest peak", () => {
+  it("is near a limit only where its card is known", () => {
+    const words = (headroom) => nearestWords({ marks: { nearest: 1 }, ranks: { headroom_bytes: [5, headroom] } });
+    assert.equal(words(null), "largest peak");
+    assert.equal(words(0), "nearest to its limit");
   });
 });
 
@@ -217,7 +241,7 @@ describe("the page", () => {
     assert.deepEqual([png.readUInt32BE(16), png.readUInt32BE(20)], [Math.round(box.width), Math.round(box.height)]);
     const svg = (await saved("svg")).toString("utf8");
     assert.match(svg, /<text [^>]*>[^<]*rank 6\b/);
-    assert.match(svg, /<image [^>]*image-rendering:pixelated/);
+    assert.match(svg, /<image [^>]*image-rendering="pixelated"/);
     // It opens by itself, and its cells have the colours of the page.
     const colours = await page.evaluate(async (text) => {
       const image = new Image();
@@ -233,6 +257,8 @@ describe("the page", () => {
       return found.size;
     }, svg);
     assert.ok(colours > 20, `${colours} colours`);
+    // Nothing in it breaks the page's own policy.
+    assert.deepEqual(page.problems, []);
     await page.close();
   });
 
@@ -289,7 +315,7 @@ describe("the page", () => {
       const server = await serve(ranks);
       const page = await open(server.url);
       assert.ok(!page.url().includes("token"), page.url());
-      const { x, y } = await point(page, 1, 0.5); // in the first group, which is folded
+      const { x, y } = await point(page, 0, 0.5); // the newest program
       await page.mouse.click(x, y);
       await page.waitForURL(/\/rank\/\d\//);
       await page.waitForSelector("nav button[data-view=flame]");
@@ -304,7 +330,7 @@ describe("the page", () => {
     it("returns by a link of the viewer", async () => {
       const server = await serve(ranks);
       const page = await open(server.url);
-      const { x, y } = await point(page, 1, 0.5); // in the first group, which is folded
+      const { x, y } = await point(page, 0, 0.5); // the newest program
       await page.mouse.click(x, y);
       await page.locator("a.all-ranks").click();
       await page.waitForFunction(() => document.querySelector(".heatmap canvas")?.dataset.complete === "true");

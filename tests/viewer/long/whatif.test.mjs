@@ -37,7 +37,7 @@ describe("what if of a recording that is too long for memory", () => {
     const script = join(folder, "long_whatif.py");
     writeFileSync(script, SCRIPT);
     const estimated = join(folder, "long_whatif_estimated.gmp");
-    gpumemprof("estimate", "--gpu", "a100", "--steps", "all", "-o", estimated, script);
+    gpumemprof("estimate", "--gpu", "a100-80gb", "--steps", "all", "-o", estimated, script);
     // A recorder writes blocks as time passes, and stretches begin and end with blocks: a copy always has the same.
     gpumemprof("convert", "--to", "gmp", estimated, recording);
     browser = await openBrowser();

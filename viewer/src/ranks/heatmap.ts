@@ -5,8 +5,8 @@ import { bytes, count, percent, signedBytes } from "../ui/format";
 import { chosenTheme, striped, type Theme } from "../ui/palette";
 import { hideTooltip, showTooltip } from "../ui/tooltip";
 import type { Matrix, Shown } from "./matrix";
-import type { Job } from "./report";
-import type { Row } from "./rows";
+import { type Job, nearestWords } from "./report";
+import { labelsWithRoom, type Row } from "./rows";
 import { DIFFERENCE_DARK, DIFFERENCE_LIGHT, ramp, SHARE_DARK, SHARE_LIGHT, STEPS } from "./scale";
 
 const AXIS = 22;
@@ -190,22 +190,14 @@ export class HeatMap {
     context.font = `${rowHeight >= 14 ? 12 : 10}px system-ui`;
     context.textAlign = "left";
     context.textBaseline = "middle";
-    // Where rows are lower than text, marked ranks are named first, then groups, then as many others as fit.
-    const isTaken: number[] = [];
-    const free = (y: number) => isTaken.every((other) => Math.abs(other - y) >= LABEL_HEIGHT);
-    const all = Array.from({ length: visible }, (_, at) => first + at);
-    const rankOf = (index: number) => {
-      const { place } = this.rows[index]!;
-      return place === null ? 1 : this.marks.has(place) ? 0 : 2;
-    };
-    for (const index of rowHeight >= LABEL_HEIGHT ? all : all.sort((a, b) => rankOf(a) - rankOf(b))) {
+    const all = Array.from({ length: visible }, (_, at) => {
+      const row = this.rows[first + at]!;
       // The first one is not cut by the axis.
-      const y = Math.max(AXIS + LABEL_HEIGHT / 2, top + (index - first) * rowHeight + rowHeight / 2);
-      if (rowHeight < LABEL_HEIGHT && !free(y)) continue;
-      isTaken.push(y);
-      const row = this.rows[index]!;
-      const symbols = row.place === null ? "" : this.marks.get(row.place) ?? "";
-      const fold = row.place !== null ? "" : this.isUnfolded(index) ? "▾ " : "▸ ";
+      const y = Math.max(AXIS + LABEL_HEIGHT / 2, top + at * rowHeight + rowHeight / 2);
+      return { row, y, symbols: row.place === null ? "" : this.marks.get(row.place) ?? "" };
+    });
+    for (const { row, y, symbols } of rowHeight >= LABEL_HEIGHT ? all : labelsWithRoom(all, LABEL_HEIGHT)) {
+      const fold = row.place !== null ? "" : this.isUnfolded(this.rows.indexOf(row)) ? "▾ " : "▸ ";
       const indent = 6 + 12 * row.depth;
       context.fillStyle = symbols === "" || symbols === "●" ? (row.place === null || symbols ? theme.text : theme.muted) : theme.danger;
       const size = row.place === null ? ` (${count(row.places.length)})` : "";
@@ -288,7 +280,7 @@ export class HeatMap {
   private markWords(place: number): string {
     const { marks } = this.job;
     const words: string[] = [];
-    if (marks.nearest === place) words.push("nearest to its limit");
+    if (marks.nearest === place) words.push(nearestWords(this.job));
     for (const mark of marks.outliers) if (mark.place === place) words.push("an outlier in its group");
     if (marks.failed_first?.place === place) words.push("failed first");
     if (marks.silent_first?.place === place) words.push("fell silent first: it may have been killed");

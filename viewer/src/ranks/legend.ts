@@ -5,7 +5,7 @@ import { bytes, count } from "../ui/format";
 import { chosenTheme } from "../ui/palette";
 import { rampOf } from "./heatmap";
 import type { Matrix, Shown } from "./matrix";
-import type { Job } from "./report";
+import { type Job, nearestWords } from "./report";
 import { STEPS } from "./scale";
 
 const WIDTH = 180;
@@ -47,7 +47,7 @@ export function coarseness(job: Job): string {
 
 export function makeLegend(job: Job, matrix: Matrix, shown: Shown): HTMLElement {
   const [low, high] = ends(job, matrix, shown);
-  const symbols: string[] = ["● nearest to its limit"];
+  const symbols: string[] = job.marks.nearest === null ? [] : [`● ${nearestWords(job)}`];
   if (job.marks.outliers.length > 0) symbols.push("▲ outlier");
   if (job.marks.failed_first !== null) symbols.push("✕ failed");
   else if (job.marks.silent_first !== null) symbols.push("✕ fell silent");

@@ -41,7 +41,7 @@ function groupsPart(job: Job, open: (place: number) => void): HTMLElement {
   const rows = order.slice(0, MOST_GROUPS).map((index) => {
     const group = job.groups[index]!;
     const worst = group.largest_rank;
-    const rank = worst === null ? "–" : String(job.ranks.rank[worst] ?? "?");
+    const rank = worst === null ? "–" : String(job.ranks.rank[worst] ?? job.ranks.name[worst]);
     const button = worst === null ? rank : el("button", { type: "button", class: "link", title: job.ranks.name[worst]!, onclick: () => open(worst) }, rank);
     return el("tr", {}, el("th", { scope: "row" }, group.name), el("td", {}, count(sizes[index]!)), el("td", {}, size(group.median_peak_bytes)), el("td", {}, size(group.largest_peak_bytes)), el("td", {}, button));
   });

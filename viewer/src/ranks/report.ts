@@ -129,3 +129,9 @@ export async function openReport(): Promise<Opened> {
   if (!response.ok) throw new Error(await response.text());
   return { report: await unpack(await response.blob()), isServed: true };
 }
+
+/** What ● means: where no rank knows its card, it is the rank with the largest peak. */
+export function nearestWords(job: Job): string {
+  const place = job.marks.nearest;
+  return place !== null && job.ranks.headroom_bytes[place] == null ? "largest peak" : "nearest to its limit";
+}

@@ -32,7 +32,7 @@ function ranksOf(job: Job, places: number[], depth: number, key: string): Row[] 
   const rows: Row[] = [];
   for (let start = 0; start < places.length; start += size) {
     const part = places.slice(start, start + size);
-    const name = (place: number) => job.ranks.rank[place] ?? "?";
+    const name = (place: number) => job.ranks.rank[place] ?? job.ranks.name[place]!;
     rows.push({
       key: `${key}+${start}`,
       label: `ranks ${name(part[0]!)} to ${name(part[part.length - 1]!)}`,
@@ -103,6 +103,28 @@ export function visibleRows(rows: Row[], unfolded: ReadonlySet<string>, marked: 
     }
   };
   add(rows);
+  return shown;
+}
+
+/** The name of a row, in the middle of it. */
+export interface Label {
+  row: Row;
+  y: number;
+  symbols: string;
+}
+
+/**
+ * The labels that have room where rows are lower than text: outermost headings first, then marked ranks, groups, and the rest.
+ * A marked rank without room leaves its symbols beside the label that took its place.
+ */
+export function labelsWithRoom(labels: Label[], height: number): Label[] {
+  const shown: Label[] = [];
+  const importance = ({ row, symbols }: Label) => (row.place === null && row.depth === 0 ? 0 : symbols !== "" ? 1 : row.place === null ? 2 : 3);
+  for (const label of [...labels].sort((a, b) => importance(a) - importance(b))) {
+    const taken = shown.find((other) => Math.abs(other.y - label.y) < height);
+    if (taken === undefined) shown.push({ ...label });
+    else for (const symbol of label.symbols) if (!taken.symbols.includes(symbol)) taken.symbols += symbol;
+  }
   return shown;
 }
 

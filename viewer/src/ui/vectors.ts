@@ -134,7 +134,8 @@ export class VectorContext implements Pen {
     this.write(text, x, y, `fill="none" ${this.outline()}`);
   }
   drawImage(canvas: HTMLCanvasElement, x: number, y: number, width = canvas.width, height = canvas.height): void {
-    const sharp = this.imageSmoothingEnabled ? "" : ' style="image-rendering:pixelated"';
+    // As an attribute: the page's policy lets no element have a style of its own.
+    const sharp = this.imageSmoothingEnabled ? "" : ' image-rendering="pixelated"';
     this.add("image", `${this.box(x, y, width, height)} preserveAspectRatio="none"${sharp} href="${canvas.toDataURL()}"`);
   }
 

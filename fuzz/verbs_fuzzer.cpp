@@ -3,16 +3,29 @@
 //
 // The input selects a seed from fuzz/seeds and what happens to it: changes to the objects of a
 // snapshot, to the content of a .gmp file (written again by the real writer), or to the bytes of
-// its blocks beneath their checksums.
+// its blocks beneath their checksums. Of an input that begins with a byte of 160 or more, it is
+// read as long recordings are: in small windows, as a folder of chapters or through an index that
+// is changed as well, or it is the summary of a rank. How many inputs were of each kind is printed
+// at the end.
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <vector>
 
+#include "index/run_index.h"
+#include "long/chapter_mutation.h"
+#include "long/idle_device.h"
+#include "long/index_mutation.h"
+#include "long/long_verbs.h"
+#include "long/summary_mutation.h"
+#include "session/ranks/rank_summary.h"
 #include "store/store_source.h"
+#include "trace/chapters/chapter_folder.h"
 #include "trace/reader.h"
 #include "trace/writer.h"
 #include "verbs/choices.h"
@@ -99,12 +112,13 @@ void write_changed_snapshot(const Seeds& seeds, const std::string& path, Choices
   write_file(path, gpumemprof::fuzz::write_pickle(snapshot));
 }
 
-void write_changed_trace(const Seeds& seeds, const std::string& path, Choices& choices) {
+void read_seed(const Seeds& seeds, Store& store, Choices& choices) {
   const Bytes& seed = seeds.traces[choices.below(seeds.traces.size())];
-  Store store;
   const auto reader = TraceReader::from_bytes(std::as_bytes(std::span(seed)), "seed");
   if (!reader || !reader.value()->deliver(store)) give_up("a seed that cannot be read");
-  gpumemprof::fuzz::mutate_store(store, choices);
+}
+
+void write_trace(const Store& store, const std::string& path, Choices& choices) {
   TraceOptions options;
   options.existing = gpumemprof::FileSink::Existing::replace;
   options.events_per_block = 64 + choices.below(1024);
@@ -115,32 +129,217 @@ void write_changed_trace(const Seeds& seeds, const std::string& path, Choices& c
   if (!choices.one_in(4)) (void)writer.value()->close("exit 0");
 }
 
+void write_changed_trace(const Seeds& seeds, const std::string& path, Choices& choices) {
+  Store store;
+  read_seed(seeds, store, choices);
+  gpumemprof::fuzz::mutate_store(store, choices);
+  write_trace(store, path, choices);
+}
+
+void write_changed_blocks(const Seeds& seeds, const std::string& path, Choices& choices) {
+  write_file(path, gpumemprof::fuzz::mutate_blocks(seeds.traces[choices.below(seeds.traces.size())],
+                                                   choices));
+}
+
+// Only a run whose start is known, and whose end is not listed, is read in windows.
+void read_long_seed(const Seeds& seeds, Store& store, Choices& choices) {
+  read_seed(seeds, store, choices);
+  gpumemprof::Origin origin = store.origin();
+  origin.has_start = !choices.one_in(16);
+  origin.has_segments = choices.one_in(16);
+  store.set_origin(origin);
+}
+
+// As the recorder may leave it, and as others may send it.
+void write_any_trace(const Seeds& seeds, const std::string& path, Choices& choices) {
+  if (choices.one_in(5)) return write_changed_blocks(seeds, path, choices);
+  Store store;
+  read_long_seed(seeds, store, choices);
+  if (choices.one_in(2)) gpumemprof::fuzz::add_idle_device(store, choices);
+  if (!choices.one_in(4)) gpumemprof::fuzz::mutate_store(store, choices);
+  write_trace(store, path, choices);
+  if (choices.one_in(8))
+    std::filesystem::resize_file(path, choices.below(std::filesystem::file_size(path) + 1));
+}
+
+void write_any_chapters(const Seeds& seeds, const std::string& folder, Choices& choices) {
+  Store store;
+  read_long_seed(seeds, store, choices);
+  if (choices.one_in(4)) gpumemprof::fuzz::add_idle_device(store, choices);
+  if (choices.one_in(3)) gpumemprof::fuzz::mutate_store(store, choices);
+  gpumemprof::fuzz::write_changed_chapters(store, folder, seeds.traces, choices);
+}
+
+std::size_t recording_size(const std::string& path) {
+  if (!std::filesystem::is_directory(path)) return std::filesystem::file_size(path);
+  std::size_t bytes = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(path))
+    bytes += entry.is_regular_file() ? entry.file_size() : 0;
+  return bytes;
+}
+
+void check_memory(const HeapBound& heap, std::size_t file_bytes) {
+  const std::size_t allowed = kBaseBytes + kBytesPerFileByte * file_bytes;
+  if (heap.most_bytes() <= allowed) return;
+  std::fprintf(stderr, "broken promise: %zu bytes of memory, allowed are %zu\n", heap.most_bytes(),
+               allowed);
+  std::abort();
+}
+
+// Printed when the process exits normally.
+struct Counts {
+  std::size_t small = 0;
+  std::size_t windows = 0;
+  std::size_t chapters = 0;
+  std::size_t indexes = 0;
+  std::size_t indexes_read = 0;  // the rest is refused, and made again
+  std::size_t summaries = 0;
+
+  Counts() = default;
+  Counts(const Counts&) = delete;
+  Counts& operator=(const Counts&) = delete;
+  ~Counts() {
+    std::printf(
+        "%zu small recordings, %zu in windows, %zu folders of chapters, %zu indexes (%zu were "
+        "read), %zu summaries of ranks\n",
+        small, windows, chapters, indexes, indexes_read, summaries);
+  }
+};
+
+Counts& counts() {
+  static Counts made;
+  return made;
+}
+
+// Recordings of any size are then read in windows of so many events.
+class ForcedWindows {
+ public:
+  explicit ForcedWindows(std::size_t events) {
+    ::setenv("GPUMEMPROF_WINDOW_EVENTS", std::to_string(events).c_str(), 1);
+  }
+  ForcedWindows(const ForcedWindows&) = delete;
+  ForcedWindows& operator=(const ForcedWindows&) = delete;
+  ~ForcedWindows() { ::unsetenv("GPUMEMPROF_WINDOW_EVENTS"); }
+};
+
+void try_in_windows(const std::string& path, const Folder& folder, Choices& choices) {
+  const HeapBound heap;
+  {
+    std::optional<ForcedWindows> windows;
+    if (!choices.one_in(8)) windows.emplace(1 + choices.below(choices.one_in(3) ? 8 : 300));
+    gpumemprof::fuzz::try_every_verb_in_windows(path, folder.path(), choices);
+  }
+  check_memory(heap, recording_size(path));
+}
+
+// What an index is made beside; returns its size, without what makes it long.
+std::size_t write_long_recording(const Seeds& seeds, const std::string& path, Choices& choices) {
+  const bool is_folder = choices.one_in(3);
+  is_folder ? write_any_chapters(seeds, path, choices) : write_any_trace(seeds, path, choices);
+  const std::size_t bytes = recording_size(path);
+  if (is_folder) {
+    // Changes may have left none.
+    const auto chapters = gpumemprof::list_chapters(path);
+    if (chapters) gpumemprof::fuzz::make_long(chapters.value().front().path);
+  } else {
+    gpumemprof::fuzz::make_long(path);
+    // One that is still written is copied before it is viewed.
+    if (!choices.one_in(6)) {
+      std::filesystem::last_write_time(
+          path, std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
+    }
+  }
+  return bytes;
+}
+
+void try_with_index(const Seeds& seeds, const Folder& folder, Choices& choices) {
+  const std::string path = folder.path() + "/indexed.gmp";
+  const std::string other = folder.path() + "/other.gmp";
+  const std::string index = gpumemprof::index_path(path);
+  std::filesystem::remove_all(path);
+  std::filesystem::remove(index);
+  const std::size_t bytes = write_long_recording(seeds, path, choices);
+  const bool is_of_other = choices.one_in(3);
+  if (is_of_other) write_any_trace(seeds, other, choices);
+  gpumemprof::fuzz::write_changed_index(is_of_other ? other : path, path, choices);
+  const std::size_t index_bytes =
+      std::filesystem::exists(index) ? std::filesystem::file_size(index) : 0;
+  auto state = gpumemprof::IndexState::missing;
+  if (gpumemprof::RunIndex::open(path, state) != nullptr) ++counts().indexes_read;
+  const HeapBound heap;
+  gpumemprof::fuzz::try_every_verb_in_windows(path, folder.path(), choices);
+  check_memory(heap, bytes + index_bytes);
+}
+
+std::vector<std::string> summaries_of(const Seeds& seeds, const Folder& folder) {
+  std::vector<std::string> summaries;
+  for (const Bytes& seed : seeds.traces) {
+    const std::string path = folder.path() + "/rank.gmp";
+    write_file(path, seed);
+    const auto summary = gpumemprof::rank_summary(path);
+    if (!summary) give_up("a seed without a summary");
+    summaries.push_back(summary.value());
+  }
+  return summaries;
+}
+
+void try_long(const Seeds& seeds, const Folder& folder, Choices& choices) {
+  const std::string path = folder.path() + "/long.gmp";
+  switch (choices.below(4)) {
+    case 0:
+      ++counts().windows;
+      std::filesystem::remove_all(path);
+      write_any_trace(seeds, path, choices);
+      return try_in_windows(path, folder, choices);
+    case 1:
+      ++counts().chapters;
+      write_any_chapters(seeds, path, choices);
+      return try_in_windows(path, folder, choices);
+    case 2:
+      ++counts().indexes;
+      return try_with_index(seeds, folder, choices);
+    default: {
+      ++counts().summaries;
+      static const std::vector<std::string> kSummaries = summaries_of(seeds, folder);
+      const std::string& summary = kSummaries[choices.below(kSummaries.size())];
+      const HeapBound heap;
+      gpumemprof::fuzz::try_changed_summary(summary, folder.path() + "/rank.gmp.summary.jsonl",
+                                            choices);
+      check_memory(heap, summary.size());
+    }
+  }
+}
+
+void try_small(const Seeds& seeds, const Folder& folder, Choices& choices) {
+  const std::string path = folder.path() + "/input";
+  ++counts().small;
+  switch (choices.below(5)) {
+    case 0:
+    case 1:
+      write_changed_snapshot(seeds, path, choices);
+      break;
+    case 2:
+      write_changed_blocks(seeds, path, choices);
+      break;
+    default:
+      write_changed_trace(seeds, path, choices);
+  }
+  const HeapBound heap;
+  gpumemprof::fuzz::try_every_verb(path, folder.path(), choices);
+  check_memory(heap, recording_size(path));
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static const Seeds kSeeds = read_seeds();
   static const Folder kFolder;
-  const std::string path = kFolder.path() + "/input";
+  constexpr std::uint8_t kFirstOfLong = 160;
   Choices choices({data, size});
-  switch (choices.below(5)) {
-    case 0:
-    case 1:
-      write_changed_snapshot(kSeeds, path, choices);
-      break;
-    case 2:
-      write_file(path, gpumemprof::fuzz::mutate_blocks(
-                           kSeeds.traces[choices.below(kSeeds.traces.size())], choices));
-      break;
-    default:
-      write_changed_trace(kSeeds, path, choices);
-  }
-  const HeapBound heap;
-  gpumemprof::fuzz::try_every_verb(path, kFolder.path(), choices);
-  const std::size_t allowed = kBaseBytes + kBytesPerFileByte * std::filesystem::file_size(path);
-  if (heap.most_bytes() > allowed) {
-    std::fprintf(stderr, "broken promise: %zu bytes of memory, allowed are %zu\n",
-                 heap.most_bytes(), allowed);
-    std::abort();
+  if (size > 0 && data[0] >= kFirstOfLong) {
+    try_long(kSeeds, kFolder, choices);
+  } else {
+    try_small(kSeeds, kFolder, choices);
   }
   return 0;
 }

@@ -272,11 +272,6 @@ class StoreMutation {
   Choices& choices_;
 };
 
-struct PlainBlock {
-  trace::BlockKind kind;
-  std::vector<std::uint8_t> content;
-};
-
 void change_content(std::vector<std::uint8_t>& content, Choices& choices) {
   for (std::size_t changes = std::size_t{1} << choices.below(4); changes > 0; --changes) {
     if (content.empty()) return;
@@ -302,13 +297,29 @@ void change_content(std::vector<std::uint8_t>& content, Choices& choices) {
 
 void mutate_store(Store& store, Choices& choices) { StoreMutation(store, choices).run(); }
 
-std::vector<std::uint8_t> mutate_blocks(std::span<const std::uint8_t> file, Choices& choices) {
+std::vector<PlainBlock> blocks_of(std::span<const std::uint8_t> file) {
+  std::vector<PlainBlock> blocks;
+  if (file.size() < trace::kFileHeaderBytes) return blocks;
   BufferSource source(std::as_bytes(file.subspan(trace::kFileHeaderBytes)));
   trace::BlockReader reader(source);
-  std::vector<PlainBlock> blocks;
   trace::Block block;
   while (reader.next(block) == trace::BlockReader::Outcome::block)
     blocks.push_back({block.kind, {block.content.begin(), block.content.end()}});
+  return blocks;
+}
+
+FileBytes file_of(std::span<const std::uint8_t> file, const std::vector<PlainBlock>& blocks,
+                  int compression_level) {
+  trace::OutBytes out;
+  out.bytes(file.first(std::min(file.size(), trace::kFileHeaderBytes)));
+  trace::BlockPacker packer(compression_level);
+  for (const PlainBlock& block : blocks)
+    packer.pack(block.kind, std::span<const std::uint8_t>(block.content), out);
+  return {out.span().begin(), out.span().end()};
+}
+
+FileBytes mutate_blocks(std::span<const std::uint8_t> file, Choices& choices) {
+  std::vector<PlainBlock> blocks = blocks_of(file);
   for (std::size_t changes = std::size_t{1} << choices.below(3); changes > 0; --changes) {
     if (blocks.empty()) break;
     const std::size_t at = choices.below(blocks.size());
@@ -326,12 +337,7 @@ std::vector<std::uint8_t> mutate_blocks(std::span<const std::uint8_t> file, Choi
         change_content(blocks[at].content, choices);
     }
   }
-  trace::OutBytes out;
-  out.bytes(file.first(trace::kFileHeaderBytes));
-  trace::BlockPacker packer(choices.one_in(2) ? 1 : 0);
-  for (const PlainBlock& changed : blocks)
-    packer.pack(changed.kind, std::span<const std::uint8_t>(changed.content), out);
-  return {out.span().begin(), out.span().end()};
+  return file_of(file, blocks, choices.one_in(2) ? 1 : 0);
 }
 
 }  // namespace gpumemprof::fuzz

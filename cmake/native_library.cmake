@@ -36,24 +36,26 @@ target_link_libraries(gpumemprof_recorder INTERFACE gpumemprof_reader)
 add_library(gpumemprof::reader ALIAS gpumemprof_reader)
 add_library(gpumemprof::recorder ALIAS gpumemprof_recorder)
 install(TARGETS gpumemprof_reader gpumemprof_recorder EXPORT gpumemprof
-        LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+        LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT library NAMELINK_COMPONENT development)
 
-install(DIRECTORY include/gpumemprof DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" FILES_MATCHING PATTERN "*.h")
+install(DIRECTORY include/gpumemprof DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" COMPONENT development
+        FILES_MATCHING PATTERN "*.h")
 install(FILES "${PROJECT_BINARY_DIR}/generated/include/gpumemprof/version.h"
-        DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/gpumemprof")
+        DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/gpumemprof" COMPONENT development)
 
 set(cmake_folder "${CMAKE_INSTALL_LIBDIR}/cmake/gpumemprof")
-install(EXPORT gpumemprof NAMESPACE gpumemprof:: FILE gpumemprof-targets.cmake DESTINATION "${cmake_folder}")
+install(EXPORT gpumemprof NAMESPACE gpumemprof:: FILE gpumemprof-targets.cmake DESTINATION "${cmake_folder}"
+        COMPONENT development)
 configure_package_config_file(cmake/gpumemprof-config.cmake.in "${PROJECT_BINARY_DIR}/gpumemprof-config.cmake"
                               INSTALL_DESTINATION "${cmake_folder}")
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/gpumemprof-config-version.cmake"
                                  COMPATIBILITY SameMinorVersion)
 install(FILES "${PROJECT_BINARY_DIR}/gpumemprof-config.cmake" "${PROJECT_BINARY_DIR}/gpumemprof-config-version.cmake"
-        DESTINATION "${cmake_folder}")
+        DESTINATION "${cmake_folder}" COMPONENT development)
 
 # Relative to the file itself, so that the installation can be moved.
 set(pkgconfig_folder "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
 file(RELATIVE_PATH pkgconfig_prefix "/${pkgconfig_folder}" "/")
 string(REGEX REPLACE "/$" "" pkgconfig_prefix "${pkgconfig_prefix}")
 configure_file(cmake/gpumemprof.pc.in "${PROJECT_BINARY_DIR}/gpumemprof.pc" @ONLY)
-install(FILES "${PROJECT_BINARY_DIR}/gpumemprof.pc" DESTINATION "${pkgconfig_folder}")
+install(FILES "${PROJECT_BINARY_DIR}/gpumemprof.pc" DESTINATION "${pkgconfig_folder}" COMPONENT development)

@@ -1,5 +1,5 @@
 # What is installed without Python: the command gpumemprof, the library with its headers and its packages for CMake and
-# pkg-config, and documents. `cpack -G DEB` makes a Debian package of it.
+# pkg-config, and documents. `cpack -G DEB` makes Debian packages of it.
 
 include(GNUInstallDirs)
 
@@ -9,28 +9,16 @@ target_link_libraries(gpumemprof_cli_exe PRIVATE gpumemprof_cli gpumemprof_build
 target_compile_definitions(
   gpumemprof_cli_exe PRIVATE GPUMEMPROF_DATA_FOLDER="${CMAKE_INSTALL_DATADIR}/gpumemprof"
                              GPUMEMPROF_FULL_DATA_FOLDER="${CMAKE_INSTALL_FULL_DATADIR}/gpumemprof")
-install(TARGETS gpumemprof_cli_exe RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+install(TARGETS gpumemprof_cli_exe RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT command)
 install(FILES python/gpumemprof/data/demo.pickle.gz python/gpumemprof/data/viewer.html
-        DESTINATION "${CMAKE_INSTALL_DATADIR}/gpumemprof")
+        DESTINATION "${CMAKE_INSTALL_DATADIR}/gpumemprof" COMPONENT command)
 
 include(native_library)
 
-install(FILES README.md CHANGELOG.md DESTINATION "${CMAKE_INSTALL_DOCDIR}")
-install(FILES LICENSE DESTINATION "${CMAKE_INSTALL_DOCDIR}" RENAME copyright)
-install(DIRECTORY docs DESTINATION "${CMAKE_INSTALL_DOCDIR}" FILES_MATCHING PATTERN "*.md" PATTERN decisions EXCLUDE
-        PATTERN images EXCLUDE)
-install(DIRECTORY examples/cpp examples/libtorch DESTINATION "${CMAKE_INSTALL_DOCDIR}/examples")
+install(FILES README.md CHANGELOG.md DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT command)
+install(FILES LICENSE DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT command RENAME copyright)
+install(DIRECTORY docs DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT command
+        FILES_MATCHING PATTERN "*.md" PATTERN decisions EXCLUDE PATTERN images EXCLUDE)
+install(DIRECTORY examples/cpp examples/libtorch DESTINATION "${CMAKE_INSTALL_DOCDIR}/examples" COMPONENT development)
 
-set(CPACK_PACKAGE_NAME gpumemprof)
-set(CPACK_PACKAGE_VENDOR "the gpumemprof developers")
-set(CPACK_PACKAGE_CONTACT "the gpumemprof developers")
-set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "reads recordings of GPU memory in PyTorch programs")
-set(CPACK_GENERATOR DEB)
-set(CPACK_STRIP_FILES ON)
-set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
-set(CPACK_DEBIAN_PACKAGE_MAINTAINER "the gpumemprof developers <gpumemprof@localhost>")
-set(CPACK_DEBIAN_PACKAGE_SECTION devel)
-# The libraries that the programs in it load, with the versions they need.
-set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
-set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
-include(CPack)
+include(debian_packages)

@@ -1,6 +1,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <utility>
 #include <vector>
 
 #include "bindings.h"
@@ -56,6 +57,31 @@ int start(const nb::bytes& path, bool is_cpu, bool overwrites, bool with_stacks,
     return capture::start(options);
   }();
   return value_or_raise(std::move(number));
+}
+
+// What is called in the main thread, between two of its instructions, as handlers of signals are.
+// Never freed: the interpreter may be gone before.
+nb::object& asked_call() {
+  static auto* const kCall = new nb::object();  // NOLINT(cppcoreguidelines-owning-memory)
+  return *kCall;
+}
+
+int run_asked_call(void* /*nothing*/) {
+  const nb::object call = std::exchange(asked_call(), nb::object());
+  if (!call.is_valid()) return 0;
+  PyObject* result = PyObject_CallNoArgs(call.ptr());
+  if (result == nullptr) PyErr_Clear();  // It is ours, not the program's.
+  Py_XDECREF(result);
+  return 0;
+}
+
+void call_after_events(std::uint64_t events, nb::object call) {
+  const bool is_over = call.is_none();
+  asked_call() = is_over ? nb::object() : std::move(call);
+  capture::call_after_events(
+      events, is_over ? nullptr : +[] {
+        if (Py_IsInitialized() != 0) Py_AddPendingCall(run_asked_call, nullptr);
+      });
 }
 
 nb::bytes path_of(int recording) {
@@ -318,6 +344,8 @@ void bind_capture(nb::module_& module) {
   module.def("capture_stop", stop, nb::arg("recording"), nb::arg("reason"));
   module.def("capture_flush_recording", &capture::flush_recording, nb::arg("recording"),
              nb::call_guard<nb::gil_scoped_release>());
+  module.def("capture_call_after_events", call_after_events, nb::arg("events"),
+             nb::arg("call").none());
   module.def("capture_is_recording", capture::is_recording);
   module.def(
       "capture_add_facts",

@@ -145,6 +145,12 @@ void flush_recording(RecordingNumber recording) {
   });
 }
 
+void call_after_events(std::uint64_t events, void (*call)()) {
+  Engine* engine = Engine::existing();
+  if (engine == nullptr) return;
+  engine->drain().submit([events, call](Drain& drain) { drain.call_after(events, call); });
+}
+
 void add_facts(RecordingNumber recording, const Facts& facts) {
   Engine* engine = Engine::existing();
   if (engine == nullptr) return;

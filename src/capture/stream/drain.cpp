@@ -5,6 +5,7 @@
 #include <csignal>
 #include <exception>
 #include <string>
+#include <utility>
 
 #include "capture/stream/detached.h"
 #include "capture/ticks.h"
@@ -162,6 +163,7 @@ void Drain::run_periodic() {
     write_sourced_facts(false);
   }
   if (!later_.empty()) start_what_is_due();
+  if (call_ != nullptr && ring_.tail() >= call_at_) std::exchange(call_, nullptr)();
   if (now - last_flush_ < kFlushEvery) return;
   last_flush_ = now;
   interpreter_.clock().anchor();

@@ -66,6 +66,11 @@ class Drain {
   // Starts a program beside this one when the recording is that old and still open.
   void start_later(RecordingNumber recording, std::vector<std::string> words,
                    std::chrono::milliseconds later);
+  // Calls it once that many more records were taken, which are events but for a few.
+  void call_after(std::uint64_t records, void (*call)()) {
+    call_at_ = ring_.tail() + records;
+    call_ = call;
+  }
   // Asked at every sample of the cards; what it returns is written to each recording.
   using FactsSource = Facts (*)();
   void add_facts_of(FactsSource source) { facts_source_ = source; }
@@ -131,6 +136,8 @@ class Drain {
     std::chrono::steady_clock::time_point due;
   };
   std::vector<Later> later_;
+  std::uint64_t call_at_ = 0;
+  void (*call_)() = nullptr;
   FactsSource facts_source_ = nullptr;
   Facts written_facts_;
   HostMemoryWatch host_memory_;

@@ -3,7 +3,8 @@
 After some steps (10, 16, 26, 42, … and later about every half minute), a thread that needs no
 Python reads what the recorder wrote since. A line whose memory never falls back from step to step
 is reported once, with its holders, at the end of the first step after that. In all other steps this
-costs a call.
+costs a call. Programs without steps are interrupted instead, as by a signal, after some thousand
+events and then ever more of them: what holds memory there may be gone at their end.
 """
 
 from __future__ import annotations
@@ -38,6 +39,10 @@ _MOST_WAITED_MS = 50
 _MOST_WAITED_AT_END_MS = 5_000
 _MOST_LEAKS = 100
 _MOST_AT_END = 8
+_MOST_WAITED_WHEN_ASKED_MS = 500
+_EVENTS_BETWEEN_REPORTS = 200
+_FIRST_EVENTS = 1_000
+_MOST_EVENTS_BETWEEN = 1_000_000
 
 
 class LeakWatch:
@@ -81,10 +86,15 @@ class LeakWatch:
         self._is_on = True
         self._is_inside = False
         self._is_looking = False
+        self._events_between = _FIRST_EVENTS
+        self._steps_when_asked = 0
+        self._bytes_when_asked: dict[Site, int] | None = None
         self._handle: object = None
         steps.listen(self._after_step)
         readiness.when_imported(self._install)
         os.register_at_fork(after_in_child=self._forget)
+        if most_candidates:
+            self._ask_to_be_called()
 
     def _install(self) -> None:
         if self._is_on:
@@ -109,12 +119,37 @@ class LeakWatch:
         finally:
             self._is_inside = False
 
-    def _look(self, is_due: bool) -> None:
+    def _ask_to_be_called(self) -> None:
+        if self._rows is not None:
+            _core.capture_call_after_events(_EVENTS_BETWEEN_REPORTS, self._after_events)
+            return
+        _core.capture_call_after_events(self._events_between, self._after_events)
+        self._events_between = min(2 * self._events_between, _MOST_EVENTS_BETWEEN)
+
+    def _after_events(self) -> None:
+        """Anywhere in the program, in its main thread: it may even be in this object."""
+        if not self._is_on:
+            return
+        has_steps = self._steps > self._steps_when_asked
+        self._steps_when_asked = self._steps
+        if has_steps:
+            self._bytes_when_asked = None
+        elif not self._is_inside:
+            self._bytes_when_asked = self._bytes_when_asked or {}
+            self._is_inside = True
+            try:
+                with no_collection():
+                    self._look(is_due=True, most_waited_ms=_MOST_WAITED_WHEN_ASKED_MS)
+            finally:
+                self._is_inside = False
+        self._ask_to_be_called()
+
+    def _look(self, is_due: bool, most_waited_ms: int = _MOST_WAITED_MS) -> None:
         if self._rows is not None:
             self._report_one()
             return
         # Steps so short that the next look is due before the last has ended: it is waited for.
-        if self._is_looking and not self._take(_MOST_WAITED_MS if is_due else 0):
+        if self._is_looking and not self._take(most_waited_ms if is_due else 0):
             if is_due:
                 self._plan()
             return
@@ -124,7 +159,9 @@ class LeakWatch:
         self._report_one()
 
     def _plan(self) -> None:
-        """When to look next."""
+        """When to look next, if there are steps."""
+        if self._steps < _FIRST_LOOK:
+            return
         if self._steps < _LAST_COUNTED:
             self._next_step = self._steps + max(1, 5 * self._steps // 8)
         else:
@@ -137,11 +174,20 @@ class LeakWatch:
         if rows is None:
             return False
         self._is_looking = False
+        if self._bytes_when_asked is not None:
+            rows = self._grown_since_asked(rows, self._bytes_when_asked)
         new = [row for row in rows if self._is_of_interest(row)]
         # What grows comes first.
         new.sort(key=lambda row: row["growth_bytes_per_step"] is None)
         self._rows = new or None
         return True
+
+    def _grown_since_asked(
+        self, rows: list[_core.KeptSiteRow], before: dict[Site, int]
+    ) -> list[_core.KeptSiteRow]:
+        """Without steps, lines that made the model look like those that go on."""
+        self._bytes_when_asked = {site_of(row): row["bytes"] for row in rows}
+        return [row for row in rows if row["bytes"] > before.get(site_of(row), row["bytes"])]
 
     def _is_suppressed(self, row: _core.KeptSiteRow) -> bool:
         """As `gpumemprof leaks` does it: a file or a line in it, folders may be left out."""
@@ -206,6 +252,8 @@ class LeakWatch:
         """
         if self._is_on:
             self._is_on = False
+            if self._most_candidates:
+                _core.capture_call_after_events(0, None)
             steps.stop_listening(self._after_step)
             if self._handle is not None:
                 self._handle.remove()  # type: ignore[attr-defined]

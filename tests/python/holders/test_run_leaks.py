@@ -5,18 +5,22 @@ from __future__ import annotations
 import json
 import subprocess
 import textwrap
+import threading
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import gpumemprof
 import pytest
+import torch
 from capture_programs import run_recorded
 from gpumemprof import _core
 from gpumemprof.holders.chain import Chain, Root
 from gpumemprof.holders.found import Holders
 from gpumemprof.holders.leak import Leak
 from gpumemprof.holders.leaks_of_run import LeaksOfRun
+from gpumemprof.holders.watch import LeakWatch
 
 BEGIN = """
 import os, signal, sys
@@ -32,6 +36,7 @@ def step(keep):
     optimizer.zero_grad()
     keep(loss)
 """
+LIMIT_SECONDS = 120
 EAGER = "\ndef keep(loss):\n    losses.append(model(torch.randn(8, 64)).mean())\n"
 
 
@@ -291,6 +296,34 @@ def test_errors_are_named_although_they_are_garbage_at_the_end(tmp_path: Path) -
 
 def _leak(count: int, holders: Holders) -> Leak:
     return Leak("train.py", 1, "train", False, 100 * count, count, 100.0, holders=holders)
+
+
+@pytest.mark.parametrize("is_thread", [False, True], ids=["function", "thread"])
+def test_a_local_of_a_program_without_steps_is_found_while_it_runs(
+    tmp_path: Path, is_thread: bool
+) -> None:
+    weight = torch.randn(64, 64)
+
+    def serve(cache: dict[int, torch.Tensor], watch: LeakWatch) -> None:
+        number = 0
+        while not watch.candidates and time.monotonic() < end:
+            cache[number] = torch.relu(torch.randn(8, 64) @ weight)
+            number += 1
+
+    end = time.monotonic() + LIMIT_SECONDS
+    with gpumemprof.record(tmp_path / "run.gmp", cpu=True) as recording:
+        leaks = LeaksOfRun(recording)
+        if is_thread:
+            worker = threading.Thread(target=serve, args=({}, leaks._watch))
+            worker.start()
+            while worker.is_alive():
+                worker.join(0.01)  # The look interrupts the main thread.
+        else:
+            serve({}, leaks._watch)
+        leaks.finish()
+    (row,) = [leak.row() for leak in leaks.found if leak.function.endswith("serve")]
+    assert any("local of" in text and "serve()" in text for text in (row["text"], *row["others"]))
+    assert row["is_past"]
 
 
 def test_of_two_looks_the_one_that_found_a_holder_counts() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -230,6 +231,33 @@ def test_sums_counts_and_shows_failed_steps(tmp_path, capsys):
     assert capsys.readouterr().out.splitlines()[-1] == "1 passed, 1 failed, 1 skipped"
     assert count_tests.main(0, [junit, tmp_path / "missing.xml"]) == 1
     assert capsys.readouterr().out.splitlines()[-1] == "1 passed, 2 failed, 1 skipped"
+
+
+def test_what_passes_alone_is_flaky_and_no_failure(tmp_path, capsys):
+    failed = '<testcase classname="m" name="{}"><failure/></testcase>'
+    (tmp_path / "a.xml").write_text(f"<x>{failed.format('one')}{failed.format('two')}</x>")
+    (tmp_path / "a-again.xml").write_text(
+        f"<x><testcase classname='m' name='one'/>{failed.format('two')}</x>"
+    )
+    assert count_tests.main(0, [tmp_path / "a.xml"]) == 1
+    assert capsys.readouterr().out.splitlines()[:2] == ["FLAKY: m::one", "a: 1 passed, 1 failed"]
+    (tmp_path / "a-again.xml").write_text(
+        "<x><testcase classname='m' name='one'/><testcase classname='m' name='two'/></x>"
+    )
+    assert count_tests.main(0, [tmp_path / "a.xml"]) == 0
+
+
+def test_the_pattern_of_failed_tests_names_those_that_they_are_part_of(tmp_path):
+    (tmp_path / "viewer.xml").write_text(
+        "<testsuites><testsuite name='page (wide)'><testcase name='opens' classname='test'>"
+        "<failure/></testcase><testcase name='closes' classname='test'/></testsuite></testsuites>"
+    )
+    pattern = count_tests.failed_pattern(tmp_path / "viewer.xml")
+    assert [bool(re.match(pattern, name)) for name in ("page (wide)", "opens", "closes")] == [
+        True,
+        True,
+        False,
+    ]
 
 
 def test_what_the_readme_predicts_is_what_is_printed():

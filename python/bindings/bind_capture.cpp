@@ -70,9 +70,8 @@ int run_asked_call(void* /*nothing*/) {
   const nb::object call = std::exchange(asked_call(), nb::object());
   if (!call.is_valid()) return 0;
   PyObject* result = PyObject_CallNoArgs(call.ptr());
-  if (result == nullptr) PyErr_Clear();  // It is ours, not the program's.
   Py_XDECREF(result);
-  return 0;
+  return result == nullptr ? -1 : 0;  // -1: what it raised is raised in the program
 }
 
 void call_after_events(std::uint64_t events, nb::object call) {

@@ -111,8 +111,9 @@ bool flush_all(std::chrono::milliseconds most);
 // Everything that happened before the call can be read from the file when it returns. Waits for the
 // drain thread: release the GIL first.
 void flush_recording(RecordingNumber recording);
-// Calls it once, on the drain thread, when this many more events were recorded by this process: it
-// must not wait, and may not need the GIL. Takes the place of an earlier one; null: of none.
+// Calls it once, on the drain thread, when about this many more events were recorded in this
+// process: it must not wait, not even for the GIL. A later call replaces an earlier one; null
+// cancels it.
 void call_after_events(std::uint64_t events, void (*call)());
 // Adds to the facts stored in the file.
 void add_facts(RecordingNumber recording, const Facts& facts);

@@ -13,15 +13,18 @@ import contextlib
 import os
 import tempfile
 import time
+import traceback
 import warnings
 from collections.abc import Iterable
 from pathlib import Path
+from types import FrameType
 from typing import Callable
 
 from gpumemprof import _core
 from gpumemprof.errors import LeakWarning, RecordingWarning
 from gpumemprof.holders.followed import FollowedRecording
 from gpumemprof.holders.leak import Leak, Site, leak_at, site_of
+from gpumemprof.holders.reading import is_own_frame
 from gpumemprof.holders.search import find_holders, no_collection
 from gpumemprof.holders.warning import warn_of_leak
 from gpumemprof.hooks import steps
@@ -43,6 +46,12 @@ _MOST_WAITED_WHEN_ASKED_MS = 500
 _EVENTS_BETWEEN_REPORTS = 200
 _FIRST_EVENTS = 1_000
 _MOST_EVENTS_BETWEEN = 1_000_000
+
+
+def _innermost_frame(error: Exception) -> FrameType:
+    """Where it was raised; it was caught, so it has a traceback."""
+    *_, (frame, _line) = traceback.walk_tb(error.__traceback__)
+    return frame
 
 
 class LeakWatch:
@@ -130,19 +139,30 @@ class LeakWatch:
         """Anywhere in the program, in its main thread: it may even be in this object."""
         if not self._is_on:
             return
+        try:
+            self._look_without_steps()
+        except Exception as error:
+            # What a handler of a signal raised meanwhile is for the program, as Ctrl-C is.
+            if not is_own_frame(_innermost_frame(error)):
+                raise
+        finally:
+            self._ask_to_be_called()
+
+    def _look_without_steps(self) -> None:
         has_steps = self._steps > self._steps_when_asked
         self._steps_when_asked = self._steps
         if has_steps:
             self._bytes_when_asked = None
-        elif not self._is_inside:
-            self._bytes_when_asked = self._bytes_when_asked or {}
-            self._is_inside = True
-            try:
-                with no_collection():
-                    self._look(is_due=True, most_waited_ms=_MOST_WAITED_WHEN_ASKED_MS)
-            finally:
-                self._is_inside = False
-        self._ask_to_be_called()
+            return
+        if self._is_inside:
+            return
+        self._bytes_when_asked = self._bytes_when_asked or {}
+        self._is_inside = True
+        try:
+            with no_collection():
+                self._look(is_due=True, most_waited_ms=_MOST_WAITED_WHEN_ASKED_MS)
+        finally:
+            self._is_inside = False
 
     def _look(self, is_due: bool, most_waited_ms: int = _MOST_WAITED_MS) -> None:
         if self._rows is not None:
@@ -185,7 +205,10 @@ class LeakWatch:
     def _grown_since_asked(
         self, rows: list[_core.KeptSiteRow], before: dict[Site, int]
     ) -> list[_core.KeptSiteRow]:
-        """Without steps, lines that made the model look like those that go on."""
+        """Those that hold more than at the look before.
+
+        Without steps, a line that made the model looks like one that leaks.
+        """
         self._bytes_when_asked = {site_of(row): row["bytes"] for row in rows}
         return [row for row in rows if row["bytes"] > before.get(site_of(row), row["bytes"])]
 

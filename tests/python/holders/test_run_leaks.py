@@ -16,6 +16,7 @@ import pytest
 import torch
 from capture_programs import run_recorded
 from gpumemprof import _core
+from gpumemprof.holders import watch
 from gpumemprof.holders.chain import Chain, Root
 from gpumemprof.holders.found import Holders
 from gpumemprof.holders.leak import Leak
@@ -324,6 +325,41 @@ def test_a_local_of_a_program_without_steps_is_found_while_it_runs(
     (row,) = [leak.row() for leak in leaks.found if leak.function.endswith("serve")]
     assert any("local of" in text and "serve()" in text for text in (row["text"], *row["others"]))
     assert row["is_past"]
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, TimeoutError])
+def test_what_a_signal_raises_during_a_look_reaches_the_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type[BaseException]
+) -> None:
+    def interrupted(places: object) -> None:
+        raise kind
+
+    monkeypatch.setattr(watch, "find_holders", interrupted)
+    with gpumemprof.record(tmp_path / "run.gmp", cpu=True) as recording:
+        looking = LeakWatch(recording, most_candidates=1)
+        kept = []
+        end = time.monotonic() + LIMIT_SECONDS
+        with pytest.raises(kind):
+            while time.monotonic() < end:
+                kept.append(torch.ones(64))
+        monkeypatch.undo()
+        looking.stop()
+
+
+def test_an_error_of_our_own_during_a_look_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with gpumemprof.record(tmp_path / "run.gmp", cpu=True) as recording:
+        looking = LeakWatch(recording, most_candidates=1)
+        monkeypatch.setattr(looking._followed, "take", None)  # not callable
+        monkeypatch.setattr(looking, "_is_looking", True)
+        kept = []
+        end = time.monotonic() + LIMIT_SECONDS
+        while looking._events_between < 100_000 and time.monotonic() < end:
+            kept.append(torch.ones(64))
+        assert looking._events_between >= 100_000  # It went on asking.
+        monkeypatch.setattr(looking, "_is_looking", False)
+        looking.stop()
 
 
 def test_of_two_looks_the_one_that_found_a_holder_counts() -> None:

@@ -130,21 +130,6 @@ class LongVerbs {
     if (part.value() != nullptr) try_verbs_on(part.value(), folder_, choices_);
   }
 
-  static void read_stream(const arrow::Table& table) {
-    (void)table.column_names();
-    ArrowSchema schema{};
-    table.export_schema(&schema);
-    if (schema.release != nullptr) schema.release(&schema);
-    ArrowArrayStream stream{};
-    table.export_stream(&stream);
-    for (;;) {
-      ArrowArray batch{};
-      if (stream.get_next(&stream, &batch) != 0 || batch.release == nullptr) break;
-      batch.release(&batch);
-    }
-    stream.release(&stream);
-  }
-
   void tables() {
     using arrow::TableKind;
     for (const TableKind kind : {TableKind::events, TableKind::allocations, TableKind::segments}) {

@@ -71,18 +71,7 @@ class Verbs {
                                  TableKind::stacks, TableKind::frames}) {
       const arrow::StoreTable table(store, kind);
       (void)table.rows();
-      (void)table.column_names();
-      ArrowSchema schema{};
-      table.export_schema(&schema);
-      if (schema.release != nullptr) schema.release(&schema);
-      ArrowArrayStream stream{};
-      table.export_stream(&stream);
-      for (;;) {
-        ArrowArray batch{};
-        if (stream.get_next(&stream, &batch) != 0 || batch.release == nullptr) break;
-        batch.release(&batch);
-      }
-      stream.release(&stream);
+      read_stream(table);
     }
   }
 
@@ -181,6 +170,21 @@ void show_overview(const Overview& overview, const Store& store, Choices& choice
   style.top = choices.one_in(8) ? choices.number() : choices.below(20);
   promise(!overview_text(overview, store, style).empty(), "a report says something");
   promise_json(overview_json(overview, store, choices.one_in(2) ? kAllGroups : choices.below(5)));
+}
+
+void read_stream(const arrow::Table& table) {
+  (void)table.column_names();
+  ArrowSchema schema{};
+  table.export_schema(&schema);
+  if (schema.release != nullptr) schema.release(&schema);
+  ArrowArrayStream stream{};
+  table.export_stream(&stream);
+  for (;;) {
+    ArrowArray batch{};
+    if (stream.get_next(&stream, &batch) != 0 || batch.release == nullptr) break;
+    batch.release(&batch);
+  }
+  stream.release(&stream);
 }
 
 void show_info(const RecordingInfo& info) {

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "analysis/info/recording_info.h"
+#include "report/arrow/table.h"
 #include "session/recording.h"
 #include "verbs/choices.h"
 
@@ -24,5 +25,7 @@ std::optional<DeviceIndex> some_device(std::size_t devices, Choices& choices);
 OverviewOptions some_overview(std::size_t devices, Choices& choices);
 void show_overview(const Overview& overview, const Store& store, Choices& choices);
 void show_info(const RecordingInfo& info);
+// As a reader of Arrow's streams does it, to the end.
+void read_stream(const arrow::Table& table);
 
 }  // namespace gpumemprof::fuzz

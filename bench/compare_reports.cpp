@@ -4,7 +4,7 @@
 // A folder of chapters is one recording. Each recording is linked into a temporary folder, so that
 // its index lies there. A snapshot, whose start is only known from its end, has no index: it is
 // written first as a recorder would have written the same run. Ends with 1 if a figure differs.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>

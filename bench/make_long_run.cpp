@@ -3,7 +3,7 @@
 //
 // It looks like a live recording of a GPT on a GPU. Every allocation was placed by the simulated
 // allocator. One line of JSON says what it holds, so that reports can be compared with it.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
 #include <chrono>

@@ -21,9 +21,9 @@ function(gpumemprof_find_headers package)
   target_include_directories(${ARG_TARGET} SYSTEM INTERFACE "${GPUMEMPROF_${package}_INCLUDE_DIR}")
 endfunction()
 
-# Header-only, so that the installed module needs no libfmt.so at run time.
+# Its headers alone, so that the installed module needs no libfmt.so at run time; src/base/formatting.cpp has its functions.
 gpumemprof_find_headers(fmt TARGET fmt::fmt-header-only HEADER fmt/format.h DEBIAN libfmt-dev)
-target_compile_definitions(fmt::fmt-header-only INTERFACE FMT_HEADER_ONLY=1)
+set_target_properties(fmt::fmt-header-only PROPERTIES INTERFACE_COMPILE_DEFINITIONS "")
 gpumemprof_find_headers(CLI11 TARGET CLI11::CLI11 HEADER CLI/CLI.hpp DEBIAN libcli11-dev)
 gpumemprof_find_headers(nlohmann_json TARGET nlohmann_json::nlohmann_json HEADER nlohmann/json.hpp DEBIAN
                         nlohmann-json3-dev)

@@ -1,6 +1,6 @@
 #include "base/bytes.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <array>
 #include <cctype>

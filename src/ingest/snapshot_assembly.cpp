@@ -1,6 +1,6 @@
 #include "ingest/snapshot_assembly.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <bit>

@@ -1,6 +1,6 @@
 #include "ingest/torch_snapshot.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 #include "cli/flags/number_flag.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <charconv>
 

@@ -1,6 +1,6 @@
 #include "cli/http/view_requests.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <charconv>

@@ -1,6 +1,6 @@
 #include "cli/verbs/report_html.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <fstream>
 #include <sstream>

@@ -1,5 +1,5 @@
 // `gpumemprof view`: the viewer, served to a browser on this machine.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>

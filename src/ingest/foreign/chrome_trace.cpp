@@ -1,6 +1,6 @@
 #include "ingest/foreign/chrome_trace.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <charconv>

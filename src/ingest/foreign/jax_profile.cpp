@@ -1,6 +1,6 @@
 #include "ingest/foreign/jax_profile.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <map>

@@ -1,6 +1,6 @@
 #include "ingest/foreign/traced_memory.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <limits>

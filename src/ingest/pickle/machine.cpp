@@ -1,6 +1,6 @@
 #include "ingest/pickle/machine.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <bit>
 #include <cstring>

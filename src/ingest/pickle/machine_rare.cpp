@@ -1,6 +1,6 @@
 // The opcodes that do not occur in every event: protocol 0's lines, long data, and everything that
 // is refused.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cctype>

@@ -1,6 +1,6 @@
 #include "report/leaks/leaks_text.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cmath>
 

@@ -1,6 +1,6 @@
 #include "report/perfetto/memory_trace.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <limits>

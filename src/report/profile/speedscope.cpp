@@ -1,9 +1,8 @@
 #include "report/profile/speedscope.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <unordered_map>
 
@@ -39,15 +38,20 @@ class SpeedscopeWriter {
     }
     std::uint64_t total = 0;
     for (const std::uint64_t weight : weights) total += weight;
-    fmt::format_to(std::back_inserter(profiles_),
-                   "{}{{\"type\":\"sampled\",\"name\":{},\"unit\":\"bytes\",\"startValue\":0,"
-                   "\"endValue\":{},\"samples\":[",
-                   profiles_.empty() ? "" : ",\n", quoted(name), total);
+    profiles_ += fmt::format(
+        "{}{{\"type\":\"sampled\",\"name\":{},\"unit\":\"bytes\",\"startValue\":0,"
+        "\"endValue\":{},\"samples\":[",
+        profiles_.empty() ? "" : ",\n", quoted(name), total);
     for (std::size_t index = 0; index < stacks.size(); ++index) {
       if (index > 0) profiles_ += ',';
       add_stack(stacks[index].first, stacks[index].second);
     }
-    fmt::format_to(std::back_inserter(profiles_), "],\"weights\":[{}]}}", fmt::join(weights, ","));
+    profiles_ += "],\"weights\":[";
+    for (std::size_t index = 0; index < weights.size(); ++index) {
+      if (index > 0) profiles_ += ',';
+      profiles_ += std::to_string(weights[index]);
+    }
+    profiles_ += "]}";
   }
 
   std::string finish(const std::string& name) {

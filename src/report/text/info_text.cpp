@@ -1,6 +1,6 @@
 #include "report/text/info_text.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "base/bytes.h"
 #include "base/printable.h"

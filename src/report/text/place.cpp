@@ -1,6 +1,6 @@
 #include "report/text/place.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <vector>

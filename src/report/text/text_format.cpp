@@ -1,6 +1,6 @@
 #include "report/text/text_format.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "base/printable.h"
 

@@ -1,6 +1,6 @@
 #include "report/torch_snapshot/torch_snapshot.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cctype>

@@ -1,6 +1,6 @@
 #include "report/view/history_json.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -60,16 +60,17 @@ class Writer {
   [[nodiscard]] bool is_full() const { return out_.size() > kMostBytes; }
 
   void add(std::string_view name, std::string_view json) {
-    fmt::format_to(std::back_inserter(out_), R"("{}":{},)", name, json);
+    out_ += fmt::format(R"("{}":{},)", name, json);
   }
 
   void add_column(std::string_view name, std::size_t size,
                   const std::function<std::int64_t(std::size_t)>& value) {
-    fmt::format_to(std::back_inserter(out_), R"("{}":[)", name);
+    out_ += fmt::format(R"("{}":[)", name);
     std::int64_t before = 0;
     for (std::size_t row = 0; row < size; ++row) {
       const std::int64_t now = value(row);
-      fmt::format_to(std::back_inserter(out_), "{}{}", row == 0 ? "" : ",", now - before);
+      if (row > 0) out_ += ',';
+      out_ += std::to_string(now - before);
       before = now;
     }
     out_ += "],";
@@ -195,9 +196,9 @@ class Writer {
   void add_groupings() {
     out_ += R"("groupings":{)";
     for (const Grouping* grouping : parts_.groupings) {
-      fmt::format_to(std::back_inserter(out_), R"("{}":{{"count":{},"rounding":{},)",
-                     group_by_name(grouping->by), grouping->groups.size(),
-                     grouping->rounding_group ? int{*grouping->rounding_group} : -1);
+      out_ += fmt::format(R"("{}":{{"count":{},"rounding":{},)", group_by_name(grouping->by),
+                          grouping->groups.size(),
+                          grouping->rounding_group ? int{*grouping->rounding_group} : -1);
       add_column("of_row", grouping->group_of_allocation.size(),
                  [&](std::size_t row) { return std::int64_t{grouping->group_of_allocation[row]}; });
       out_.back() = '}';
@@ -208,7 +209,7 @@ class Writer {
   }
 
   void add_flame(const FlameTree& tree) {
-    fmt::format_to(std::back_inserter(out_), R"("flame_{}":{{)", flame_by_name(tree.by));
+    out_ += fmt::format(R"("flame_{}":{{)", flame_by_name(tree.by));
     add_column("parent", tree.nodes.size(), [&](std::size_t node) {
       const std::uint32_t parent = tree.nodes[node].parent;
       return parent == FlameNode::kNoParent ? -1 : std::int64_t{parent};

@@ -1,6 +1,6 @@
 #include "report/view/labels.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "analysis/code/shown_file.h"
 #include "analysis/code/user_frame.h"

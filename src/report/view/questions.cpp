@@ -1,6 +1,6 @@
 #include "report/view/questions.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <charconv>
 #include <concepts>

@@ -1,8 +1,6 @@
 #include "report/view/typescript.h"
 
-#include <fmt/format.h>
-
-#include <iterator>
+#include <fmt/core.h>
 
 #include "analysis/moment/flame.h"
 #include "analysis/timeline/timeline.h"
@@ -39,7 +37,7 @@ class TypeScript {
     line("// report.ViewerTypes checks it; with GPUMEMPROF_UPDATE_GOLDEN=1 it writes this file.");
     line("");
   }
-  void line(std::string_view text) { fmt::format_to(std::back_inserter(out_), "{}\n", text); }
+  void line(std::string_view text) { out_.append(text) += '\n'; }
   void comment(std::string_view indent, std::string_view text) {
     if (!text.empty()) line(fmt::format("{}/** {} */", indent, text));
   }

@@ -1,9 +1,8 @@
 #include "report/view/view_json.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
-#include <iterator>
 #include <map>
 
 #include "analysis/completeness/completeness.h"
@@ -64,9 +63,8 @@ void append_differences(std::string& out, const std::vector<T>& values) {
   for (const T value : values) {
     if (!is_first) out += ',';
     is_first = false;
-    fmt::format_to(std::back_inserter(out), "{}",
-                   value >= before ? static_cast<std::int64_t>(value - before)
-                                   : -static_cast<std::int64_t>(before - value));
+    out += std::to_string(value >= before ? static_cast<std::int64_t>(value - before)
+                                          : -static_cast<std::int64_t>(before - value));
     before = value;
   }
   out += ']';

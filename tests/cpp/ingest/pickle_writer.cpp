@@ -1,6 +1,6 @@
 #include "ingest/pickle_writer.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <zlib.h>
 
 #include <algorithm>

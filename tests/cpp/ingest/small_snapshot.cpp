@@ -1,6 +1,6 @@
 #include "ingest/small_snapshot.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <stdexcept>
 

@@ -1,6 +1,6 @@
 #include "report/answer_shape_check.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <vector>

@@ -1,7 +1,7 @@
 // AdvicePage: what the pages of the advice have in common: bands, slowdowns, code.
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <optional>

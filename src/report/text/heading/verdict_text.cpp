@@ -1,6 +1,6 @@
 #include "report/text/heading/verdict_text.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "base/bytes.h"
 #include "report/text/overview/oom_text.h"

@@ -1,6 +1,6 @@
 #include "report/text/overview/completeness_text.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "base/bytes.h"
 #include "report/text/text_format.h"

@@ -1,6 +1,6 @@
 #include "report/view/answers/answers_json.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <iterator>
 

@@ -2,19 +2,18 @@
 
 usage: python bench/estimate_accuracy.py [--set open|blind|...|blind_nine|all]
                                          [--only NAME...]
-                                         [--save FILE | --predictions FILE] [--markdown]
+                                         [--save FILE | --saved | --predictions FILE] [--markdown]
 
-The programs are in tests/device/estimate_programs; their truth, the peaks that the allocator
-counted on the GPU, is in tests/data/estimate/truth.json (`tests/device/estimate_truth.py` writes
-it). For every program the table has both true peaks, the errors of the prediction, whether each
-truth is within its band, and the seconds; then a summary by kind of program and of the whole. The
+The programs and their truth, the peaks that the allocator counted on the GPU, are in
+tests/data/estimate; bench/estimate/estimate_programs.py says how, and how programs are added. For
+every program the table has both true peaks, the errors of the prediction, whether each truth is
+within its band, and the seconds; then a summary by kind of program and of the whole. The
 last lines say whether the bars are met, programs that are not predicted counted as misses; so does
 the exit code. A program that failed on the GPU is listed apart and not judged: its peaks are those
 of a run that ended early, which nobody predicted.
 
-`--save` keeps the predictions. Programs of the blind sets (blind.txt and so on) are
-predicted and saved before their truth is recorded; `--predictions` compares saved predictions
-instead of predicting again.
+`--save` keeps the predictions. `--predictions` compares those of such a file instead of predicting
+again, and `--saved` those of the blind tests, which were recorded before the truth.
 """
 
 from __future__ import annotations
@@ -22,6 +21,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import shutil
 import statistics
 import subprocess
 import sys
@@ -31,12 +31,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests" / "device"))
+sys.path.insert(0, str(Path(__file__).resolve().parent / "estimate"))
 
-from estimate_programs.read_index import BLIND_SETS, PROGRAMS, read_index  # noqa: E402
+from estimate_programs import read_programs, sets, unpacked
 
-TRUTH = ROOT / "tests" / "data" / "estimate" / "truth.json"
 # What a prediction may be off, as a share of the truth: of half and of 95 % of all programs.
 BARS = {"allocated": (0.1, 2.0), "reserved": (0.5, 5.0)}
 # A verdict other than "fits" is an answer, not a failure.
@@ -71,11 +69,11 @@ class Row(NamedTuple):
     seconds: float
 
 
-def predict(program: dict[str, Any], options: argparse.Namespace) -> dict[str, Any]:
+def predict(program: dict[str, Any], folder: Path, options: argparse.Namespace) -> dict[str, Any]:
     """The head of the prediction's JSON, or `failed` with the sentence that was printed."""
     command = [options.python, "-m", "gpumemprof", "estimate", "--json"]
     command += ["--gpu", options.gpu, "--steps", "all", "--limit", str(options.limit)]
-    command += [str((PROGRAMS / program["path"]).relative_to(ROOT)), *program.get("arguments", [])]
+    command.append(program["path"])
     started = time.perf_counter()
     try:
         done = subprocess.run(
@@ -84,7 +82,7 @@ def predict(program: dict[str, Any], options: argparse.Namespace) -> dict[str, A
             text=True,
             errors="replace",
             timeout=2 * options.limit,
-            cwd=ROOT,
+            cwd=folder,  # so that sentences name programs alike wherever they were unpacked
         )
     except subprocess.TimeoutExpired:
         return {"failed": f"no answer after {2 * options.limit} s"}
@@ -110,14 +108,14 @@ def predict_all(
     predictions: dict[str, dict[str, Any]] = {}
 
     def answer(program: dict[str, Any]) -> None:
-        prediction = predict(program, options)
+        prediction = predict(program, folder, options)
         print(f"{program['name']}: {prediction.get('failed', 'predicted')}", file=sys.stderr)
         predictions[program["name"]] = prediction
         # After every program, so that a run that is stopped keeps what it has.
         if options.save:
             options.save.write_text(json.dumps(predictions, indent=1, sort_keys=True) + "\n")
 
-    with ThreadPoolExecutor(options.jobs) as pool:
+    with unpacked(programs) as folder, ThreadPoolExecutor(options.jobs) as pool:
         list(pool.map(answer, programs))
     return predictions
 
@@ -225,25 +223,37 @@ def print_bars(rows: Sequence[Row], unpredicted: int) -> bool:
     return is_met
 
 
+def known(programs: Sequence[dict[str, Any]], what: str) -> dict[str, dict[str, Any]]:
+    return {program["name"]: program[what] for program in programs if what in program}
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--set", choices=["open", *BLIND_SETS, "all"], default="all")
+    parser.add_argument("--set", choices=[*sets(), "all"], default="all")
     parser.add_argument("--only", nargs="*", default=[], metavar="NAME")
-    parser.add_argument("--truth", type=Path, default=TRUTH)
+    parser.add_argument("--truth", type=Path, metavar="FILE", help="instead of the recorded one")
     parser.add_argument("--gpu", default="h200")
     parser.add_argument("--python", default=sys.executable, help="that has the programs' libraries")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--limit", type=int, default=300, metavar="SECONDS")
     parser.add_argument("--save", type=Path, metavar="FILE")
+    parser.add_argument("--saved", action="store_true")
     parser.add_argument("--predictions", type=Path, metavar="FILE")
     parser.add_argument("--markdown", action="store_true")
     options = parser.parse_args()
-    programs = read_index(options.set, options.only)
+    # Programs are predicted in another folder.
+    options.python = str(Path(shutil.which(options.python) or options.python).absolute())
+    programs = read_programs(options.set, options.only)
     if options.predictions:
         predictions = json.loads(options.predictions.read_text())
+    elif options.saved:
+        predictions = known(programs, "prediction")
     else:
         predictions = predict_all(programs, options)
-    truths = json.loads(options.truth.read_text())["programs"] if options.truth.exists() else {}
+    if options.truth:
+        truths = json.loads(options.truth.read_text())["programs"]
+    else:
+        truths = known(programs, "truth")
     rows = list(compare(programs, predictions, truths))
     if rows:
         print_rows(rows, options.markdown)

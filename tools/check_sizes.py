@@ -25,9 +25,6 @@ MOST_FUNCTION_LINES = 80
 # A folder, a file, or "file: function" → why it may be larger.
 EXCEPTIONS: dict[str, str] = {
     "tests/device/estimate_cases/row_ops.py: row_ops": "a table: one line for each operation",
-    "tests/device/estimate_programs/blind_seven/science/ppo_thousand_arms.py: main": (
-        "its truth was recorded as it is; another function would free its tensors elsewhere"
-    ),
     "viewer/src/data/answers.ts": "generated: a type for each answer of the viewer",
     "src/ingest/pickle/machine.cpp: Machine::execute": (
         "the loop that reads snapshots keeps its position and the top of the stack in registers"

@@ -2,20 +2,19 @@
 
 usage: python bench/estimate/accuracy_by_kind.py
 
-Reads the predictions of all blind tests, which were saved before the truth was recorded
-(tests/data/estimate/blind*_predictions.json), and the truth (truth.json beside them). Nothing is
-predicted again, so the table shows what a user of that day would have got.
+Reads the predictions of all blind tests, which were saved before the truth was recorded, and the
+truth (tests/data/estimate/programs.json). Nothing is predicted again, so the table shows what a
+user of that day would have got.
 """
 
 from __future__ import annotations
 
-import json
 import statistics
 import sys
 from collections import defaultdict
-from pathlib import Path
 
-DATA = Path(__file__).resolve().parents[2] / "tests" / "data" / "estimate"
+from estimate_programs import read_programs
+
 FAMILIES = {
     "language models: Trainer, accelerate, Lightning, plain loops": (
         *("HF Trainer", "accelerate", "Lightning", "plain loop", "sequence to sequence"),
@@ -64,23 +63,21 @@ SHOWN_PCT = 0.1
 
 def errors() -> dict[str, list[tuple[float, float] | None]]:
     """By kind: both errors of each program in percent, None if it was not predicted."""
-    truth = json.loads((DATA / "truth.json").read_text())["programs"]
     found: dict[str, list[tuple[float, float] | None]] = defaultdict(list)
-    for path in sorted(DATA.glob("blind*_predictions.json")):
-        for name, predicted in json.loads(path.read_text()).items():
-            true = truth.get(name)
-            if true is None or true.get("peak_allocated_bytes") is None:
-                continue
-            if true.get("exit_code", 0) != 0:
-                continue  # It failed on the GPU, and its peaks are those of a part.
-            if "peak_allocated_bytes" not in predicted:
-                found[true["kind"]].append(None)
-                continue
-            off = [
-                100 * (predicted[key] - true[key]) / true[key]
-                for key in ("peak_allocated_bytes", "peak_reserved_bytes")
-            ]
-            found[true["kind"]].append((off[0], off[1]))
+    for program in read_programs("all"):
+        predicted, true = program.get("prediction"), program.get("truth")
+        if predicted is None or true is None:
+            continue
+        if true["exit_code"] != 0:
+            continue  # It failed on the GPU, and its peaks are those of a part.
+        if "peak_allocated_bytes" not in predicted:
+            found[program["kind"]].append(None)
+            continue
+        off = [
+            100 * (predicted[key] - true[key]) / true[key]
+            for key in ("peak_allocated_bytes", "peak_reserved_bytes")
+        ]
+        found[program["kind"]].append((off[0], off[1]))
     return found
 
 

@@ -1,4 +1,4 @@
-"""Runs the programs of estimate_programs on a GPU and writes the allocator's own peaks as JSON.
+"""Runs the programs of tests/data/estimate on a GPU and writes the allocator's own peaks as JSON.
 
 usage: python tests/device/estimate_truth.py [--set open|blind|...|blind_nine|all]
                                              [--only NAME...] [--history NAME...] [--out FOLDER]
@@ -8,9 +8,9 @@ counters of each allocator as they are. `truth.json` has, for each program, the 
 and reserved bytes, cudaMalloc retries, errors of memory, the exit code and the seconds. With
 `--history`, NAME.pickle.gz is the memory snapshot of that run with its history.
 
-Programs of the blind sets (blind.txt and so on) are predicted before their truth is known:
-`--without-peaks` only tells whether programs run. With `--on-cpu`, they run with small sizes on
-the CPU, to find their mistakes without a GPU.
+Programs of the blind sets are predicted before their truth is known; the commands are in
+bench/estimate/estimate_programs.py. `--without-peaks` only tells whether programs run. With
+`--on-cpu`, they run with small sizes on the CPU, to find their mistakes without a GPU.
 """
 
 from __future__ import annotations
@@ -35,9 +35,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Callable
 
-from estimate_programs.read_index import BLIND_SETS, PROGRAMS, read_index
+# At the end: programs import nothing from there.
+sys.path.append(str(Path(__file__).resolve().parents[2] / "bench" / "estimate"))
 
-HERE = Path(__file__).resolve().parent
+from estimate_programs import read_programs, sets, unpack
+
 LIMIT_SECONDS = 60
 SIDE_BY_SIDE = 6
 HISTORY_ENTRIES = 400_000
@@ -172,6 +174,7 @@ def launch_on_cpu(path: Path, arguments: list[str]) -> int:
 
 
 def run_one(program: dict[str, Any], options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
+    """The folder has the programs too."""
     name = program["name"]
     result = scratch / f"{name}.json"
     command = [sys.executable, __file__, "--child", str(result)]
@@ -179,8 +182,8 @@ def run_one(program: dict[str, Any], options: argparse.Namespace, scratch: Path)
         command.append("--on-cpu")
     if name in options.history:
         command += ["--history", str(options.out / f"{name}.pickle.gz")]
-    command += ["--", str(PROGRAMS / program["path"])]
-    command += program["tiny"] if options.on_cpu else program.get("arguments", [])
+    command += ["--", str(scratch / program["path"])]
+    command += program["tiny"] if options.on_cpu else []
     environment = {**os.environ, "OMP_NUM_THREADS": "2", "TMPDIR": str(scratch)}
     environment["TORCHINDUCTOR_CACHE_DIR"] = str(scratch / f"inductor-{name}")
     started = time.perf_counter()
@@ -214,7 +217,7 @@ def describe(name: str, facts: dict[str, Any]) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--set", choices=["open", *BLIND_SETS, "all"], default="all")
+    parser.add_argument("--set", choices=[*sets(), "all"], default="all")
     parser.add_argument("--only", nargs="*", default=[])
     parser.add_argument("--without-peaks", action="store_true")
     parser.add_argument("--history", nargs="*", default=[])
@@ -223,13 +226,14 @@ def main() -> int:
     parser.add_argument("--on-cpu", action="store_true")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
-    programs = read_index(options.set, options.only)
+    programs = read_programs(options.set, options.only)
     # The long ones first, so that none is left alone at the end.
     programs.sort(key=lambda program: -program.get("limit_seconds", LIMIT_SECONDS))
     results: dict[str, Any] = {}
     writing = threading.Lock()
 
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(options.jobs) as pool:
+        unpack(programs, Path(folder))
 
         def run_and_print(program: dict[str, Any]) -> None:
             facts = run_one(program, options, Path(folder))

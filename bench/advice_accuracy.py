@@ -180,7 +180,7 @@ def print_pairs(pairs: Sequence[Pair], markdown: bool) -> None:
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--markdown", action="store_true", help="for docs/accuracy.md")
+    parser.add_argument("--markdown", action="store_true")
     options = parser.parse_args(arguments)
     pairs = list(predict(list(read_cases(options.folder))))
     if not pairs:

@@ -122,7 +122,7 @@ def show(cuts: Sequence[Cut], markdown: bool) -> None:
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--markdown", action="store_true", help="for docs/accuracy.md")
+    parser.add_argument("--markdown", action="store_true")
     options = parser.parse_args(arguments)
     all_cuts: list[Cut] = []
     with tempfile.TemporaryDirectory() as folder:

@@ -290,7 +290,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("models", nargs="*", metavar="MODEL", help=", ".join(MODELS))
     parser.add_argument("--remedy", action="append", default=[], help="only this one")
-    parser.add_argument("--markdown", action="store_true", help="for docs/accuracy.md")
+    parser.add_argument("--markdown", action="store_true")
     parser.add_argument("--keep", type=Path, help="leave the recordings in this folder")
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)

@@ -220,17 +220,13 @@ MemorySource FollowedDevice::guess(StackId stack) {
 void FollowedDevice::allocated(AllocationId row) {
   const AllocationColumns& rows = record_.allocations;
   const std::uint32_t event = rows.alloc_event[row.index];
-  StackId stack = rows.stack[row.index];
-  const MemorySource source = guess(stack);
-  bool is_backward = false;
-  if (event != kNoEvent && playing_ != nullptr && !playing_->forward_stack.empty()) {
-    const StackId forward =
-        playing_->forward_stack[event - static_cast<std::uint32_t>(first_playing_)];
-    is_backward = !forward.is_none();
-    if (is_backward) stack = forward;
-  }
+  const StackId own = rows.stack[row.index];
+  const MemorySource source = guess(own);
+  StackId forward;
+  if (event != kNoEvent && playing_ != nullptr && !playing_->forward_stack.empty())
+    forward = playing_->forward_stack[event - static_cast<std::uint32_t>(first_playing_)];
   if (details_.size() <= row.index) details_.resize(row.index + 1);
-  details_[row.index] = {sites_.site_of(stack, is_backward), source, false, true};
+  details_[row.index] = {sites_.site_of(whence(own, forward)), source, false, true};
   const std::uint64_t bytes = rows.requested_bytes[row.index];
   sites_.add(details_[row.index].site, bytes);
   by_source_[static_cast<std::size_t>(source)] += bytes;

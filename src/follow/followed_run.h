@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "analysis/code/whence.h"
 #include "event/sinks/forwarding_sink.h"
 #include "follow/followed_device.h"
 #include "follow/kept_site.h"
@@ -42,7 +43,7 @@ class FollowedRun final : private ForwardingSink {
   [[nodiscard]] std::size_t label_count() const { return labels_.size(); }
 
  private:
-  FollowedRun() : ForwardingSink(store_), resolving_(*this) {}
+  FollowedRun() : ForwardingSink(store_), stacks_(*this), resolving_(stacks_) {}
 
   StringId add_string(std::string_view text) override;
   std::uint32_t add_label_set(std::span<const Label> labels) override {
@@ -79,6 +80,7 @@ class FollowedRun final : private ForwardingSink {
   Store store_;  // what events refer to
   LiveLabels labels_;
   std::map<DeviceIndex, std::unique_ptr<FollowedDevice>> devices_;
+  OwnStacksFirst stacks_;
   ResolvingSink resolving_;
   std::unique_ptr<TraceFollower> follower_;
   std::deque<std::string> alerts_;  // the newest first

@@ -3,33 +3,20 @@
 #include <algorithm>
 
 #include "analysis/code/shown_file.h"
-#include "analysis/code/user_frame.h"
 
 namespace gpumemprof {
 namespace {
 
-constexpr std::uint32_t kUnknownPart = StackId::kNone - 1;
 constexpr std::size_t kFewestSteps = 8;
 constexpr std::size_t kFewestRises = 3;
 
 }  // namespace
 
-std::uint32_t LiveSites::site_of(StackId stack, bool is_backward) {
-  StackId part = stack;
-  if (!stack.is_none()) {
-    if (user_part_of_.size() <= stack.index) user_part_of_.resize(stack.index + 1, kUnknownPart);
-    std::uint32_t& known = user_part_of_[stack.index];
-    if (known == kUnknownPart) {
-      const StackId line = line_part(store_, stack);
-      known = (line.is_none() ? stack : line).index;
-    }
-    part = StackId(known);
-  }
-  const std::uint64_t key = std::uint64_t{part.index} << 1U | (is_backward ? 1U : 0U);
-  if (const std::uint32_t* found = by_key_.find(key)) return *found;
-  const auto site = static_cast<std::uint32_t>(sites_.size());
-  by_key_.insert_or_assign(key, site);
-  sites_.push_back({part, is_backward, 0, 0, 0, 0, {}});
+std::uint32_t LiveSites::site_of(Whence from) {
+  const AllocationSite line = lines_.of(from);
+  const auto next = static_cast<std::uint32_t>(sites_.size());
+  const std::uint32_t site = by_key_.find_or_insert(line.key(), next);
+  if (site == next) sites_.push_back({line.stack, line.is_backward, 0, 0, 0, 0, {}});
   return site;
 }
 

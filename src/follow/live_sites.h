@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "analysis/code/allocation_site.h"
 #include "base/flat_map.h"
 #include "follow/live_report.h"
 #include "store/store.h"
@@ -19,10 +20,9 @@ namespace gpumemprof {
 class LiveSites {
  public:
   // The store holds the stacks and must outlive it.
-  explicit LiveSites(const Store& store) : store_(store) {}
+  explicit LiveSites(const Store& store) : store_(store), lines_(store) {}
 
-  // The site of an allocation: the line of user code in its stack.
-  std::uint32_t site_of(StackId stack, bool is_backward);
+  std::uint32_t site_of(Whence from);
   void add(std::uint32_t site, std::uint64_t bytes) {
     sites_[site].bytes += bytes;
     ++sites_[site].blocks;
@@ -65,8 +65,8 @@ class LiveSites {
 
   const Store& store_;
   std::vector<Site> sites_;
-  FlatMap<std::uint32_t> by_key_;            // user part of the stack, and is_backward → site
-  std::vector<std::uint32_t> user_part_of_;  // by stack; kUnknownPart: not looked up yet
+  AllocationSites lines_;
+  FlatMap<std::uint32_t> by_key_;  // of AllocationSite → row
 };
 
 }  // namespace gpumemprof

@@ -4,6 +4,7 @@
 #include <new>
 
 #include "analysis/code/shown_file.h"
+#include "analysis/code/whence.h"
 #include "session/excerpt/renumber.h"
 #include "store/settle.h"
 #include "store/store_source.h"
@@ -90,7 +91,8 @@ Result<std::shared_ptr<const Recording>> Recording::load(
   try {
     const std::shared_ptr<Recording> recording(new Recording());
     recording->path_ = name;
-    const Status delivered = deliver(recording->store_);
+    OwnStacksFirst stacks(recording->store_);
+    const Status delivered = deliver(stacks);
     if (!delivered) return delivered.error();
     if (known) recording->take_known(known());
     recording->replay();

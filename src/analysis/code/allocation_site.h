@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "store/store.h"
+#include "analysis/code/whence.h"
 
 namespace gpumemprof {
 
@@ -24,14 +24,14 @@ struct AllocationSite {
 class AllocationSites {
  public:
   explicit AllocationSites(const Store& store) : store_(store) {}
-  [[nodiscard]] AllocationSite of(const DeviceRecord& record, std::size_t row);
+  [[nodiscard]] AllocationSite of(Whence from);
+  [[nodiscard]] AllocationSite of(const DeviceRecord& record, std::size_t row) {
+    return of(whence(record, row));
+  }
 
  private:
-  [[nodiscard]] bool runs_in_backward(StackId stack);
-
   const Store& store_;
-  std::vector<std::uint32_t> user_part_of_;  // by stack; kUnknownPart: not looked up yet
-  std::vector<std::uint8_t> in_backward_;    // by stack, likewise
+  std::vector<std::uint32_t> line_of_;  // by stack; kUnknownLine: not looked up yet
 };
 
 }  // namespace gpumemprof

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "analysis/code/user_frame.h"
+#include "analysis/code/whence.h"
 #include "analysis/modules/module_index.h"
 #include "base/flat_map.h"
 #include "base/interner.h"
@@ -44,8 +45,7 @@ class Keys {
   // Fills in the group's name.
   std::uint64_t key(AllocationId row, ComparedGroup& group) {
     const DeviceRecord& record = *side_.record;
-    const StackId forward = backward_stack(record, row.index);
-    const StackId stack = forward.is_none() ? record.allocations.stack[row.index] : forward;
+    const auto [stack, is_backward] = whence(record, row.index);
     switch (by_) {
       case GroupBy::source:
         group.name = memory_source_name(record.labels.source[row.index]);
@@ -55,7 +55,7 @@ class Keys {
         return hash_bytes(group.name);
       case GroupBy::stack:
         group.stack = stack;
-        group.is_backward = !forward.is_none();
+        group.is_backward = is_backward;
         if (group.is_backward) return mixed(stack_keys_[stack.index], kInBackward);
         return stack.is_none() ? kNothing : stack_keys_[stack.index];
       case GroupBy::module:
@@ -65,12 +65,12 @@ class Keys {
           group.name = modules_->layer_name(entry);
           return hash_bytes(group.name);
         }
-        group.frame = module_frame(*side_.store, module_stack(record, row.index));
+        group.frame = module_frame(*side_.store, stack);
         break;
       case GroupBy::line:
         if (const StackId line = line_part(*side_.store, stack); !line.is_none())
           group.frame = side_.store->stacks().frame(line);
-        group.is_backward = !forward.is_none();
+        group.is_backward = is_backward;
         if (group.is_backward) return mixed(frame_keys_[group.frame.index], kInBackward);
         break;
     }

@@ -5,6 +5,7 @@
 
 #include "analysis/code/code_kind.h"
 #include "analysis/code/user_frame.h"
+#include "analysis/code/whence.h"
 #include "analysis/modules/module_index.h"
 #include "analysis/modules/module_names.h"
 #include "base/flat_map.h"
@@ -130,17 +131,17 @@ class Tree {
  public:
   Tree(const Store& store, const DeviceRecord& record)
       : store_(store),
-        rows_(record.allocations),
-        forward_stacks_(record.events.forward_stack),
+        record_(record),
         names_(store),
         node_of_stack_(store.stacks().size(), kNotAsked) {}
 
   void add(std::size_t row, MemorySource source) {
-    const StackId stack = stack_of(row);
+    // What backward allocates belongs to the module whose gradient it computes.
+    const StackId stack = whence(record_, row).stack;
     if (stack.is_none()) return;
     const std::uint32_t node = node_of(stack);
     if (node == ModuleNode::kNoParent) return;
-    add_row(nodes_[node], rows_, row, source);
+    add_row(nodes_[node], record_.allocations, row, source);
   }
 
   std::vector<ModuleNode> finish() {
@@ -151,13 +152,6 @@ class Tree {
  private:
   static constexpr std::uint32_t kNotAsked = ModuleNode::kNoParent - 1;
   static constexpr std::size_t kMostNamed = 20'000;
-
-  // What backward allocates belongs to the module whose gradient it computes, if that was recorded.
-  [[nodiscard]] StackId stack_of(std::size_t row) const {
-    const StackId own = rows_.stack[row];
-    const std::uint32_t event = rows_.alloc_event[row];
-    return own.is_none() && event < forward_stacks_.size() ? forward_stacks_[event] : own;
-  }
 
   // From the outermost frame whose node is not known yet inwards: stacks may be deep.
   std::uint32_t node_of(StackId stack) {
@@ -212,8 +206,7 @@ class Tree {
   }
 
   const Store& store_;
-  const AllocationColumns& rows_;
-  const Column<StackId>& forward_stacks_;  // by event; empty if none was recorded
+  const DeviceRecord& record_;
   ModuleNames names_;
   std::vector<std::vector<std::uint32_t>> candidates_;  // by node: the modules it may be
   std::vector<std::uint32_t> node_of_stack_;

@@ -4,6 +4,7 @@
 #include <ranges>
 
 #include "analysis/code/code_kind.h"
+#include "analysis/code/whence.h"
 #include "analysis/modules/module_index.h"
 #include "analysis/tags/tags.h"
 #include "analysis/timeline/grouping.h"
@@ -40,10 +41,9 @@ class CallTree {
   // The node of an allocation, created if it does not exist yet.
   std::uint32_t place(std::size_t row) {
     const std::uint32_t root = by_ == FlameBy::tag ? tag_node(row) : FlameNode::kNoParent;
-    if (by_ == FlameBy::module) return node_of(root, module_stack(record_, row));
-    if (const StackId forward = backward_stack(record_, row); !forward.is_none())
-      return child(node_of(root, forward), FrameId());
-    return node_of(root, record_.allocations.stack[row]);
+    const Whence from = whence(record_, row);
+    const std::uint32_t node = node_of(root, from.stack);
+    return from.is_backward && by_ != FlameBy::module ? child(node, FrameId()) : node;
   }
 
   std::vector<FlameNode>& nodes() { return nodes_; }

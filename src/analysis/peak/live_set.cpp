@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "analysis/code/user_frame.h"
+#include "analysis/code/whence.h"
 #include "analysis/tags/tags.h"
 
 namespace gpumemprof {
@@ -62,14 +63,6 @@ void add_to(LivePlace& place, const LiveGroup& group) {
 }
 
 }  // namespace
-
-Whence whence(const DeviceRecord& record, std::size_t row) {
-  const StackId own = record.allocations.stack[row];
-  const Column<StackId>& forward = record.events.forward_stack;
-  const std::uint32_t event = record.allocations.alloc_event[row];
-  if (!own.is_none() || event >= forward.size()) return {own, false};
-  return {forward[event], !forward[event].is_none()};
-}
 
 LiveSet live_at(const DeviceRecord& record, Moment moment) {
   const AllocationColumns& allocations = record.allocations;

@@ -9,8 +9,6 @@ namespace gpumemprof {
 
 struct LiveGroup {
   StackId stack;  // none: no stack was recorded
-  // Allocated in backward, where no Python runs: the stack is that of the forward op whose gradient
-  // was computed.
   bool is_backward = false;
   std::uint64_t bytes = 0;
   std::uint64_t blocks = 0;
@@ -23,13 +21,6 @@ struct LiveSet {
   std::uint64_t allocated_bytes = 0;
   std::uint64_t blocks = 0;
 };
-
-// Where an allocation came from: its own stack, or that of the forward op it belongs to.
-struct Whence {
-  StackId stack;
-  bool is_backward = false;
-};
-Whence whence(const DeviceRecord& record, std::size_t row);
 
 LiveSet live_at(const DeviceRecord& record, Moment moment);
 

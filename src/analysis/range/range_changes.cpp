@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "analysis/code/whence.h"
 #include "analysis/timeline/grouping.h"
 #include "base/flat_map.h"
 
@@ -47,9 +48,7 @@ class RangeSums {
   };
 
   std::uint32_t number_of(std::size_t row) {
-    const StackId forward = backward_stack(record_, row);
-    const bool is_backward = !forward.is_none();
-    const StackId stack = is_backward ? forward : record_.allocations.stack[row];
+    const auto [stack, is_backward] = whence(record_, row);
     const auto next = static_cast<std::uint32_t>(codes_.size());
     const std::uint32_t number = code_of_stack_.find_or_insert(
         stack.index | (std::uint64_t{is_backward ? 1U : 0U} << 32U), next);

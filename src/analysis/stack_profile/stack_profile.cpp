@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "analysis/code/whence.h"
 #include "analysis/peak/live_set.h"
 #include "analysis/tags/tags.h"
 

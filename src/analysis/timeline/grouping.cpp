@@ -7,6 +7,7 @@
 
 #include "analysis/code/code_kind.h"
 #include "analysis/code/user_frame.h"
+#include "analysis/code/whence.h"
 #include "analysis/modules/module_index.h"
 #include "base/bytes.h"
 #include "base/flat_map.h"
@@ -89,10 +90,9 @@ class Grouper {
         return known(sizes, {size_class_name(sizes), {}, {}});
       }
       case GroupBy::stack: {
-        if (const StackId forward = backward_stack(record_, row); !forward.is_none())
-          return known(slot(forward) | kInBackward, {"", {}, forward, 1, false, true});
-        const StackId stack = record_.allocations.stack[row];
-        return known(slot(stack), {"", {}, stack});
+        const Whence from = whence(record_, row);
+        const std::uint64_t key = slot(from.stack) | (from.is_backward ? kInBackward : 0);
+        return known(key, {"", {}, from.stack, 1, false, from.is_backward});
       }
       case GroupBy::module:
         if (modules_) return of_module(modules_->of(record_, record_.labels, row));
@@ -100,15 +100,11 @@ class Grouper {
       case GroupBy::line:
         break;
     }
-    if (by_ == GroupBy::line) {
-      if (const StackId forward = backward_stack(record_, row); !forward.is_none()) {
-        const FrameId frame = frame_of(forward);
-        return known(frame.index | kInBackward, {"", frame, {}, 1, false, true});
-      }
-    }
-    const FrameId frame = frame_of(by_ == GroupBy::module ? module_stack(record_, row)
-                                                          : record_.allocations.stack[row]);
-    return known(frame.index, {"", frame, {}});
+    const Whence from = whence(record_, row);
+    const FrameId frame = frame_of(from.stack);
+    const bool is_backward = by_ == GroupBy::line && from.is_backward;
+    return known(frame.index | (is_backward ? kInBackward : 0),
+                 {"", frame, {}, 1, false, is_backward});
   }
 
   // Layers of one kind are one group: a deep model has hundreds of modules.
@@ -233,20 +229,6 @@ FrameId module_frame(const Store& store, StackId stack) {
     if (is_module_forward(store, frame)) return frame;
   }
   return {};
-}
-
-StackId module_stack(const DeviceRecord& record, std::size_t allocation) {
-  const std::uint32_t event = record.allocations.alloc_event[allocation];
-  if (event < record.events.forward_stack.size()) {
-    const StackId forward = record.events.forward_stack[event];
-    if (!forward.is_none()) return forward;
-  }
-  return record.allocations.stack[allocation];
-}
-
-StackId backward_stack(const DeviceRecord& record, std::size_t allocation) {
-  return record.allocations.stack[allocation].is_none() ? module_stack(record, allocation)
-                                                        : StackId();
 }
 
 unsigned size_class(std::uint64_t size_bytes) {

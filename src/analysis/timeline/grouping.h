@@ -44,13 +44,9 @@ struct Grouping {
   std::optional<std::uint8_t> rounding_group;
 };
 
-// The frame that identifies an allocation's module: the innermost forward() that led to it, in
-// backward that of the forward stack. None outside modules.
+// The frame that identifies the module of an allocation from this stack: the innermost forward()
+// that led to it. None outside modules.
 FrameId module_frame(const Store& store, StackId stack);
-StackId module_stack(const DeviceRecord& record, std::size_t allocation);
-// For memory allocated in backward by a thread without a stack: where its forward was called. None
-// for all other memory.
-StackId backward_stack(const DeviceRecord& record, std::size_t allocation);
 
 // The exponent, at most 64, of the power of two at or below which a size lies: "up to 512 KiB".
 unsigned size_class(std::uint64_t size_bytes);

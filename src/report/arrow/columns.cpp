@@ -9,7 +9,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "analysis/code/user_frame.h"
+#include "analysis/code/allocation_site.h"
 #include "analysis/modules/module_index.h"
 #include "analysis/sources/sources.h"
 
@@ -83,27 +83,22 @@ Values allocation_times(const Store& /*store*/, const DeviceRecord* device) {
 }
 
 // Where in the program's own code each allocation was made; for backward, where its forward was
-// called. Looked up once per stack.
+// called.
 class Places {
  public:
   Places(const Store& store, const DeviceRecord& device)
-      : store_(store), device_(device), found_(store.stacks().size(), StackId{}) {}
+      : store_(store), device_(device), sites_(store) {}
 
   [[nodiscard]] std::optional<Frame> of(std::size_t row) {
-    StackId stack = device_.allocations.stack[row];
-    const std::uint32_t birth = device_.allocations.alloc_event[row];
-    const Column<StackId>& forward = device_.events.forward_stack;
-    if (stack.is_none() && birth < forward.size()) stack = forward[birth];
-    if (stack.is_none()) return std::nullopt;
-    StackId& found = found_[stack.index];
-    if (found.is_none()) found = user_part(store_, stack);
-    return store_.frame(store_.stacks().frame(found));
+    const StackId line = sites_.of(device_, row).stack;
+    if (line.is_none()) return std::nullopt;
+    return store_.frame(store_.stacks().frame(line));
   }
 
  private:
   const Store& store_;
   const DeviceRecord& device_;
-  std::vector<StackId> found_;
+  AllocationSites sites_;
 };
 
 // The names of modules, by the store's rows of texts: `entry_of(index, row)` for each row.

@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 
+#include "analysis/code/whence.h"
 #include "analysis/leaks/fill_table.h"
 #include "analysis/peak/live_set.h"
 #include "analysis/tags/tags.h"

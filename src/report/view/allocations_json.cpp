@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "analysis/code/whence.h"
 #include "analysis/modules/module_index.h"
 #include "analysis/tags/tags.h"
 #include "report/view/labels.h"
@@ -58,13 +59,12 @@ class Labels {
   explicit Labels(const Store& store) : store_(store) {}
 
   std::size_t number(const DeviceRecord& record, std::size_t row) {
-    const StackId forward = backward_stack(record, row);
-    const StackId stack = forward.is_none() ? record.allocations.stack[row] : forward;
-    const std::uint64_t key = stack.index | (std::uint64_t{forward.is_none() ? 0U : 1U} << 32);
+    const Whence from = whence(record, row);
+    const std::uint64_t key = from.stack.index | (std::uint64_t{from.is_backward ? 1U : 0U} << 32);
     const auto [known, is_new] = numbers_.try_emplace(key, texts.size());
     if (is_new) {
-      texts.push_back((forward.is_none() ? "" : std::string(kInBackward)) +
-                      stack_label(store_, stack));
+      texts.push_back((from.is_backward ? std::string(kInBackward) : "") +
+                      stack_label(store_, from.stack));
     }
     return known->second;
   }

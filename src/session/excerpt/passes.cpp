@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "analysis/code/whence.h"
 #include "symbols/resolving_sink.h"
 #include "trace/reader.h"
 
@@ -44,7 +45,8 @@ Status RunPasses::deliver(EventSink& sink, IndexMaker* maker) {
   if (!source) return source.error();
   ++passes_;
   auto* const placed = dynamic_cast<PlacedSource*>(source.value().get());
-  ResolvingSink resolving(sink);
+  OwnStacksFirst stacks(sink);
+  ResolvingSink resolving(stacks);
   if (maker != nullptr && placed != nullptr) return maker->deliver(*placed, resolving);
   return source.value()->deliver(resolving);
 }
@@ -55,7 +57,8 @@ Status RunPasses::deliver_again(EventSink& sink) {
   if (chapters_ != nullptr) pass.chapters = chapters_->again();
   const Result<std::unique_ptr<EventSource>> source = open(pass);
   if (!source) return source.error();
-  ResolvingSink resolving(sink);
+  OwnStacksFirst stacks(sink);
+  ResolvingSink resolving(stacks);
   return source.value()->deliver(resolving);
 }
 

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "analysis/code/whence.h"
 #include "analysis/table/bands.h"
 #include "report/view/history_json.h"
 #include "report/view/page.h"
@@ -334,7 +335,7 @@ class HtmlWriter {
       std::set<StackId> stacks;
       for (const AllocationId row : page.rows) {
         stacks.insert(view.record().allocations.stack[row.index]);
-        stacks.insert(module_stack(view.record(), row.index));
+        stacks.insert(whence(view.record(), row.index).stack);
       }
       const std::vector<StackId> all(stacks.begin(), stacks.end());
       writer.add("stacks?" + named(name), view::stacks_json(view.store(), all));

@@ -4,6 +4,7 @@
 #include <iterator>
 #include <map>
 
+#include "analysis/code/whence.h"
 #include "analysis/tags/tags.h"
 #include "analysis/timeline/grouping.h"
 #include "session/tables/window_tables.h"
@@ -22,9 +23,9 @@ AllocationRow row_of(const DeviceRecord& record, std::size_t index) {
   const std::uint32_t event = rows.alloc_event[index];
   const Column<StackId>& forwards = record.events.forward_stack;
   if (event < forwards.size()) row.forward_stack = forwards[event];
-  const StackId backward = backward_stack(record, index);
-  row.is_backward = !backward.is_none();
-  row.stack = row.is_backward ? backward : rows.stack[index];
+  const Whence from = whence(record, index);
+  row.is_backward = from.is_backward;
+  row.stack = from.stack;
   if (has_sources(record)) {
     row.source = record.labels.source[index];
     row.is_source_measured = record.labels.is_measured(index);

@@ -22,7 +22,7 @@ class LiveSitesTest : public testing::Test {
 
   Store store_;
   LiveSites sites_{store_};
-  std::uint32_t site_ = sites_.site_of(StackId(), false);
+  std::uint32_t site_ = sites_.site_of({});
 };
 
 TEST_F(LiveSitesTest, a_line_that_keeps_something_in_every_step_grows) {

@@ -21,13 +21,13 @@ torch = pytest.importorskip("torch")
 pyarrow = pytest.importorskip("pyarrow")
 
 
-def forward_lines(path: str) -> dict[int, set[str]]:
+def forward_lines(path: str, column: str = "forward_stack") -> dict[int, set[str]]:
     """Requested bytes of what was allocated in backward → functions and lines of its forward."""
     recording = gpumemprof.load(path)
     lines: dict[int, set[str]] = {}
     for event in pyarrow.table(recording.events).to_pylist():
-        if event["action"] == "alloc" and event["forward_stack"] is not None:
-            innermost = recording.stack(event["forward_stack"])
+        if event["action"] == "alloc" and event[column] is not None:
+            innermost = recording.stack(event[column])
             names = {frame.name.split(".")[-1] for frame in innermost}
             lines.setdefault(event["size_bytes"], set()).update(names)
     return lines
@@ -65,11 +65,16 @@ def test_each_gradient_names_its_own_forward_op(tmp_path: Path) -> None:
     with gpumemprof.record(tmp_path / "run.gmp", cpu=True) as recording:
         gradient_of(first_op, 1000)
         gradient_of(second_op, 2000)
-        gradient_of(custom_op, 3000)
     lines = forward_lines(recording.path)
     assert "first_op" in lines[4000] and "second_op" not in lines[4000]
     assert "second_op" in lines[8000] and "first_op" not in lines[8000]
-    assert "custom_op" in lines[12000] and "first_op" not in lines[12000]
+
+
+def test_what_a_backward_of_the_program_allocates_has_its_own_line(tmp_path: Path) -> None:
+    with gpumemprof.record(tmp_path / "run.gmp", cpu=True) as recording:
+        gradient_of(custom_op, 3000)
+    assert 12000 not in forward_lines(recording.path)
+    assert "backward" in forward_lines(recording.path, "stack")[12000]
 
 
 def test_forward_memory_has_no_forward_stack(tmp_path: Path) -> None:
@@ -82,7 +87,7 @@ def test_forward_memory_has_no_forward_stack(tmp_path: Path) -> None:
     del kept, after_backward
 
 
-def test_a_backward_inside_a_backward_names_both(tmp_path: Path) -> None:
+def test_a_backward_inside_a_backward_names_its_own_forward(tmp_path: Path) -> None:
     class Nested(torch.autograd.Function):
         @staticmethod
         def forward(ctx: object, x: torch.Tensor) -> torch.Tensor:
@@ -100,8 +105,7 @@ def test_a_backward_inside_a_backward_names_both(tmp_path: Path) -> None:
     with gpumemprof.record(tmp_path / "run.gmp", cpu=True) as recording:
         gradient_of(nested_op, 6000)
     lines = forward_lines(recording.path)
-    assert "second_op" in lines[20000]
-    assert "nested_op" in lines[24000] and "second_op" not in lines[24000]
+    assert "second_op" in lines[20000] and "nested_op" not in lines[20000]
 
 
 def test_threads_that_count_alike_are_kept_apart(tmp_path: Path) -> None:

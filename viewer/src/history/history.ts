@@ -108,10 +108,10 @@ export class History {
   }
 
   labelOf(row: number): string {
-    const stack = this.rows.stack[row]!;
-    if (stack >= 0) return this.columns.labels[stack]!;
     const forward = this.rows.forwardStack[row]!;
-    return forward < 0 ? NO_STACK : IN_BACKWARD + this.columns.labels[forward]!;
+    if (forward >= 0) return IN_BACKWARD + this.columns.labels[forward]!;
+    const stack = this.rows.stack[row]!;
+    return stack < 0 ? NO_STACK : this.columns.labels[stack]!;
   }
 
   private framesOf(stack: number): FrameRow[] {

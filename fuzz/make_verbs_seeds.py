@@ -93,7 +93,7 @@ def main() -> None:
     SEEDS.mkdir(exist_ok=True)
     for source, name, first, count in CUTS:
         (SEEDS / f"{name}.pickle").write_bytes(pickle.dumps(cut(source, first, count), protocol=4))
-    (SEEDS / "version_1.gmp").write_bytes((DATA / "traces" / "version_1.gmp").read_bytes())
+    (SEEDS / "everything.gmp").write_bytes((DATA / "traces" / "everything.gmp").read_bytes())
     with tempfile.TemporaryDirectory() as folder:
         for name, program in PROGRAMS.items():
             script = Path(folder) / "train.py"

@@ -27,14 +27,10 @@ Result<FileInfo> look_at_file(const std::string& path) {
   const Result<std::unique_ptr<FileSource>> file = FileSource::open(path);
   if (!file) return file.error();
   info.size_bytes = file.value()->size_bytes();
-  std::array<std::byte, trace::kFileHeaderBytes> header{};
-  const Result<std::size_t> got = file.value()->read(header);
+  std::array<std::byte, trace::kMagic.size()> start{};
+  const Result<std::size_t> got = file.value()->read(start);
   if (!got) return got.error();
-  if (got.value() == header.size() && looks_like_trace(header)) {
-    const std::size_t at = trace::kMagic.size();  // little-endian, right behind the magic
-    info.format_version = static_cast<std::uint16_t>(
-        std::to_integer<unsigned>(header[at]) | std::to_integer<unsigned>(header[at + 1]) << 8);
-  }
+  if (looks_like_trace(start)) info.format_version = trace::kVersion;
   return info;
 }
 

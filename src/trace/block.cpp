@@ -34,10 +34,10 @@ std::uint64_t block_checksum(const std::uint8_t* header, std::span<const std::ui
 
 }  // namespace
 
-void append_file_header(OutBytes& out, std::uint16_t version) {
+void append_file_header(OutBytes& out) {
   const std::size_t start = out.size();
   out.bytes(kMagic);
-  out.fixed(version);
+  out.fixed(kVersion);
   out.fixed(std::uint16_t{0});
   out.fixed(static_cast<std::uint32_t>(checksum(out.span().subspan(start))));
 }

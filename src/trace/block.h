@@ -28,7 +28,7 @@ struct ZSTD_DCtx_s;
 namespace gpumemprof::trace {
 
 // The 16 bytes a file starts with.
-void append_file_header(OutBytes& out, std::uint16_t version = kVersion);
+void append_file_header(OutBytes& out);
 
 class BlockPacker {
  public:

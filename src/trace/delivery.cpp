@@ -23,7 +23,7 @@ std::uint64_t memory_of(const EventColumns& events) {
 
 }  // namespace
 
-Result<int> read_file_header(ByteSource& source, const std::string& name) {
+Status read_file_header(ByteSource& source, const std::string& name) {
   std::uint8_t header[kFileHeaderBytes];
   std::size_t have = 0;
   while (have < sizeof(header)) {
@@ -41,27 +41,24 @@ Result<int> read_file_header(ByteSource& source, const std::string& name) {
     return refuse("not a gpumemprof trace", "");
   if (have < sizeof(header)) return refuse("the file ends inside its header", "copy it again");
   InBytes in({header + kMagic.size(), sizeof(header) - kMagic.size()});
-  const int version = in.fixed<std::uint16_t>();
+  const auto version = in.fixed<std::uint16_t>();
   const auto zero = in.fixed<std::uint16_t>();
   const bool is_whole = in.fixed<std::uint32_t>() ==
                         static_cast<std::uint32_t>(checksum(std::span(header).first(12)));
-  if (!is_whole || zero != 0 || version < kOldestVersion) {
-    return refuse("the file header is damaged", "copy the file again");
+  if (!is_whole || zero != 0) return refuse("the file header is damaged", "copy the file again");
+  if (version != kVersion) {
+    return refuse("the recording has format version " + std::to_string(version) +
+                      ", and this gpumemprof reads version " + std::to_string(kVersion),
+                  version < kVersion ? "record again" : "open it with a newer gpumemprof");
   }
-  if (version > kVersion) {
-    return refuse("the trace has format version " + std::to_string(version) +
-                      ", and this gpumemprof reads up to " + std::to_string(kVersion),
-                  "open it with a newer gpumemprof");
-  }
-  return version;
+  return Done{};
 }
 
-Delivery::Delivery(ByteSource& source, int version, EventSink& sink, std::uint64_t limit_bytes)
-    : version_(version),
-      sink_(sink),
+Delivery::Delivery(ByteSource& source, EventSink& sink, std::uint64_t limit_bytes)
+    : sink_(sink),
       blocks_(source),
       definitions_(sink),
-      events_(definitions_, version),
+      events_(definitions_),
       limit_bytes_(limit_bytes) {
   origin_.kind = "gpumemprof";
 }
@@ -138,7 +135,7 @@ bool Delivery::take(const Block& block) {
     case BlockKind::end:
       return take_end(content);
     case BlockKind::labels:
-      return version_ >= kLabelsVersion && labels_.decode(content, version_, definitions_, sink_);
+      return labels_.decode(content, definitions_, sink_);
     case BlockKind::chapter:
       return take_chapter(content);
     case BlockKind::native_modules:
@@ -182,7 +179,7 @@ bool Delivery::take_events(const InBytes& content) {
 }
 
 bool Delivery::take_annotations(const InBytes& content) {
-  if (!decode_annotations(content, version_, definitions_, annotations_)) return false;
+  if (!decode_annotations(content, definitions_, annotations_)) return false;
   content_bytes_ += annotations_.size() * sizeof(DeviceSample);
   for (const Annotation& annotation : annotations_.annotations) sink_.add_annotation(annotation);
   for (const LostEvents& lost : annotations_.lost_events) sink_.add_lost_events(lost);
@@ -198,7 +195,7 @@ bool Delivery::take_chapter(const InBytes& content) {
 
 bool Delivery::take_end(const InBytes& content) {
   Ending ending;
-  if (!decode_end(content, version_, ending, ended_events_)) return false;
+  if (!decode_end(content, ending, ended_events_)) return false;
   ending_ = std::move(ending);
   return true;
 }

@@ -18,9 +18,8 @@
 
 namespace gpumemprof::trace {
 
-// Reads the header of a file and returns its version. Fails if it is not a .gmp file or is newer
-// than this reader; `name` is the file's, for the error.
-Result<int> read_file_header(ByteSource& source, const std::string& name);
+// Fails if it is not a .gmp file, or one of another version; `name` is the file's, for the error.
+Status read_file_header(ByteSource& source, const std::string& name);
 
 class Delivery {
  public:
@@ -33,7 +32,7 @@ class Delivery {
   };
 
   // The source is positioned after the file header; it and the sink must outlive this.
-  Delivery(ByteSource& source, int version, EventSink& sink, std::uint64_t limit_bytes);
+  Delivery(ByteSource& source, EventSink& sink, std::uint64_t limit_bytes);
 
   // What everything may take that is delivered, if it were kept: a forged file is stopped in time.
   void set_limit_bytes(std::uint64_t bytes) { limit_bytes_ = bytes; }
@@ -77,7 +76,6 @@ class Delivery {
   // The limit that is exceeded; none if all is well.
   [[nodiscard]] std::optional<std::uint64_t> exceeded_limit_bytes() const;
 
-  int version_;
   EventSink& sink_;
   BlockReader blocks_;
   DefinitionMap definitions_;

@@ -32,10 +32,9 @@ Result<std::unique_ptr<TraceFollower>> TraceFollower::open(const std::string& pa
 Status TraceFollower::open_file(const std::string& path, EventSink& sink) {
   Result<std::unique_ptr<FileSource>> file = FileSource::open(path);
   if (!file) return file.error();
-  const Result<int> version = trace::read_file_header(*file.value(), path);
-  if (!version) return version.error();
+  if (Status read = trace::read_file_header(*file.value(), path); !read) return read;
   file_ = std::move(file).value();
-  delivery_ = std::make_unique<trace::Delivery>(*file_, version.value(), sink, allowed_bytes_);
+  delivery_ = std::make_unique<trace::Delivery>(*file_, sink, allowed_bytes_);
   delivery_->set_definitions_limit_bytes(std::max(kMostBytes, allowed_bytes_));
   return Done{};
 }

@@ -24,7 +24,7 @@ class TraceFollower {
   };
 
   // The sink must outlive it; it need not keep events. Fails if the file cannot be read, is not a
-  // .gmp file, or is newer than this reader. `allowed_bytes`: reading stops where reading the whole
+  // .gmp file, or is of another version. `allowed_bytes`: reading stops where reading the whole
   // file would need more memory than files of its size do, or than this.
   static Result<std::unique_ptr<TraceFollower>> open(const std::string& path, EventSink& sink,
                                                      std::uint64_t allowed_bytes = 0);

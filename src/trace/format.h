@@ -17,14 +17,7 @@ namespace gpumemprof::trace {
 inline constexpr std::array<std::uint8_t, 8> kMagic = {0x89, 'G', 'M', 'P', '\r', '\n', 0x1A, '\n'};
 inline constexpr std::size_t kFileHeaderBytes = 16;
 
-// Version 1: gpumemprof 0.1. Version 2: labels, and more in a sample of the device. Version 3: how
-// the recording ended, with counts of what was made and lost, and more about lost events; the
-// module of each event. A change that an older reader would misread takes the next number, and the
-// decoders keep reading each older version as before.
-inline constexpr std::uint16_t kOldestVersion = 1;
-inline constexpr std::uint16_t kLabelsVersion = 2;
-inline constexpr std::uint16_t kCountsVersion = 3;
-inline constexpr std::uint16_t kModulesVersion = 3;
+// A change that a reader would misread takes the next number; files of another are refused.
 inline constexpr std::uint16_t kVersion = 3;
 
 enum class BlockKind : std::uint8_t {
@@ -34,7 +27,7 @@ enum class BlockKind : std::uint8_t {
   state = 4,              // segments and blocks at one edge of the recording
   annotations = 5,        // annotations, lost events, device samples
   end = 6,                // closed cleanly; the last block
-  labels = 7,             // what storages are, modules, phases; from version 2 on
+  labels = 7,             // what storages are, modules, phases
   chapter = 0x80,         // where in a long run this file begins
   native_modules = 0x81,  // programs and libraries that native frames belong to
 };
@@ -69,10 +62,9 @@ enum class EventColumn : std::uint8_t {
   user_metadata,
   pool,
   forward_stack,
-  module,  // from version 3 on
+  module,
 };
 inline constexpr std::size_t kEventColumnCount = 17;
-inline constexpr std::size_t kEventColumnCountBefore3 = 16;
 
 // An operation is an action in the low four bits, and these.
 inline constexpr std::uint8_t kActionMask = 0x0F;

@@ -29,9 +29,8 @@ Result<std::unique_ptr<TraceReader>> TraceReader::open(const std::string& path, 
   const std::uint64_t size_bytes = file.value()->size_bytes();
   std::unique_ptr<TraceReader> reader(
       new TraceReader(std::move(file).value(), size_bytes, path, std::move(progress)));
-  const Result<int> version = trace::read_file_header(*reader->source_, reader->name_);
-  if (!version) return version.error();
-  reader->version_ = version.value();
+  if (Status read = trace::read_file_header(*reader->source_, reader->name_); !read)
+    return read.error();
   return reader;
 }
 
@@ -39,9 +38,8 @@ Result<std::unique_ptr<TraceReader>> TraceReader::from_bytes(std::span<const std
                                                              std::string name) {
   std::unique_ptr<TraceReader> reader(
       new TraceReader(std::make_unique<BufferSource>(bytes), bytes.size(), std::move(name), {}));
-  const Result<int> version = trace::read_file_header(*reader->source_, reader->name_);
-  if (!version) return version.error();
-  reader->version_ = version.value();
+  if (Status read = trace::read_file_header(*reader->source_, reader->name_); !read)
+    return read.error();
   return reader;
 }
 
@@ -53,7 +51,7 @@ void TraceReader::set_end(std::uint64_t bytes) {
 RecordingPlace TraceReader::begin() const { return {0, 0, {trace::kFileHeaderBytes, 0}}; }
 
 Status TraceReader::deliver(EventSink& sink) {
-  trace::Delivery delivery(*source_, version_, sink,
+  trace::Delivery delivery(*source_, sink,
                            std::max(memory_limit_bytes(size_bytes_), least_limit_bytes_));
   place_ = delivery.place();
   while (delivery.step() == trace::Delivery::Outcome::more) {

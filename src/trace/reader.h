@@ -29,7 +29,7 @@ class TraceReader final : public PlacedSource {
   // Called now and then with the bytes read so far and in total.
   using Progress = std::function<void(std::uint64_t done, std::uint64_t total)>;
 
-  // Fails if the file cannot be read, is not a .gmp file, or is newer than this reader.
+  // Fails if the file cannot be read, is not a .gmp file, or is of another version.
   static Result<std::unique_ptr<TraceReader>> open(const std::string& path, Progress progress = {});
   // Bytes that must outlive the reader.
   static Result<std::unique_ptr<TraceReader>> from_bytes(std::span<const std::byte> bytes,
@@ -43,7 +43,6 @@ class TraceReader final : public PlacedSource {
   // Call once.
   Status deliver(EventSink& sink) override;
 
-  [[nodiscard]] int version() const { return version_; }
   [[nodiscard]] std::uint64_t size_bytes() const { return size_bytes_; }
   [[nodiscard]] RecordingPlace begin() const override;
   [[nodiscard]] RecordingPlace place() const override { return {0, 0, place_}; }
@@ -62,7 +61,6 @@ class TraceReader final : public PlacedSource {
   std::uint64_t size_bytes_;
   std::string name_;
   Progress progress_;
-  int version_ = 0;
   std::uint64_t least_limit_bytes_ = 0;
   trace::BlockPlace place_;
 };

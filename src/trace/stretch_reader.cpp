@@ -37,12 +37,10 @@ class SetFinder final : public SilentSink {
 
 }  // namespace
 
-StretchReader::StretchReader(std::unique_ptr<FileSource> file, std::string path, int version,
-                             EventSink& sink, trace::DefinedRows known,
-                             const std::vector<LabelBlock>& label_blocks)
+StretchReader::StretchReader(std::unique_ptr<FileSource> file, std::string path, EventSink& sink,
+                             trace::DefinedRows known, const std::vector<LabelBlock>& label_blocks)
     : file_(std::move(file)),
       path_(std::move(path)),
-      version_(version),
       sink_(sink),
       definitions_(sink, std::move(known)),
       label_blocks_(label_blocks) {}
@@ -52,10 +50,9 @@ Result<std::unique_ptr<StretchReader>> StretchReader::open(
     const std::vector<LabelBlock>& label_blocks) {
   Result<std::unique_ptr<FileSource>> file = FileSource::open(path);
   if (!file) return file.error();
-  const Result<int> version = trace::read_file_header(*file.value(), path);
-  if (!version) return version.error();
-  return std::unique_ptr<StretchReader>(new StretchReader(
-      std::move(file).value(), path, version.value(), sink, std::move(known), label_blocks));
+  if (Status read = trace::read_file_header(*file.value(), path); !read) return read.error();
+  return std::unique_ptr<StretchReader>(
+      new StretchReader(std::move(file).value(), path, sink, std::move(known), label_blocks));
 }
 
 Status StretchReader::deliver(const trace::BlockPlace& from, std::uint64_t end_byte) {
@@ -86,13 +83,13 @@ bool StretchReader::take(const trace::Block& block) {
   if (block.kind == trace::BlockKind::events) {
     EventColumns events;
     DeviceIndex device = 0;
-    if (!trace::EventDecoder(definitions_, version_).decode(content, device, events)) return false;
+    if (!trace::EventDecoder(definitions_).decode(content, device, events)) return false;
     sink_.add_events(device, std::move(events));
   } else if (block.kind == trace::BlockKind::labels) {
-    return labels_.decode(content, version_, definitions_, sink_);
+    return labels_.decode(content, definitions_, sink_);
   } else if (block.kind == trace::BlockKind::annotations) {
     trace::Annotations said;
-    if (!decode_annotations(content, version_, definitions_, said)) return false;
+    if (!decode_annotations(content, definitions_, said)) return false;
     for (const Annotation& annotation : said.annotations) sink_.add_annotation(annotation);
     for (const LostEvents& lost : said.lost_events) sink_.add_lost_events(lost);
     for (const DeviceSample& sample : said.samples) sink_.add_sample(sample);
@@ -117,8 +114,7 @@ std::optional<std::uint32_t> StretchReader::earlier_set(std::uint64_t set) {
   trace::LabelDecoder decoder;
   decoder.go_on_after(std::numeric_limits<std::uint32_t>::max(),
                       [](std::uint64_t) { return std::optional<std::uint32_t>(0); });
-  if (!decoder.decode(trace::InBytes(block.content), version_, definitions_, finder) ||
-      !finder.found())
+  if (!decoder.decode(trace::InBytes(block.content), definitions_, finder) || !finder.found())
     return std::nullopt;
   sets_.emplace(set, *finder.found());
   return finder.found();

@@ -39,7 +39,7 @@ class StretchReader {
   Status deliver(const trace::BlockPlace& from, std::uint64_t end_byte);
 
  private:
-  StretchReader(std::unique_ptr<FileSource> file, std::string path, int version, EventSink& sink,
+  StretchReader(std::unique_ptr<FileSource> file, std::string path, EventSink& sink,
                 trace::DefinedRows known, const std::vector<LabelBlock>& label_blocks);
 
   bool take(const trace::Block& block);
@@ -48,7 +48,6 @@ class StretchReader {
 
   std::unique_ptr<FileSource> file_;
   std::string path_;
-  int version_;
   EventSink& sink_;
   trace::DefinitionMap definitions_;
   const std::vector<LabelBlock>& label_blocks_;

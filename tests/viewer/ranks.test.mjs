@@ -307,7 +307,7 @@ describe("the page", () => {
     before(() => {
       mkdirSync(ranks, { recursive: true });
       copyFileSync(trace("cpu_training.gmp"), join(ranks, "first.gmp"));
-      copyFileSync(trace("version_2.gmp"), join(ranks, "second.gmp"));
+      copyFileSync(trace("everything.gmp"), join(ranks, "second.gmp"));
       copyFileSync(join(root, "tests/data/oom/oom_limit.gmp"), join(ranks, "third.gmp"));
     });
 

@@ -106,7 +106,7 @@ class GrowthReader {
 std::uint32_t position_of(const DeviceSample& sample, const EventColumns& events) {
   const auto count = static_cast<std::uint32_t>(events.size());
   if (sample.before_event != kNoEvent) return std::min(sample.before_event, count);
-  // Files of the first version have only the time.
+  // One from before the device was recorded has only the time.
   const auto after = std::upper_bound(events.time_ns.begin(), events.time_ns.end(), sample.time_ns);
   return static_cast<std::uint32_t>(after - events.time_ns.begin());
 }

@@ -8,7 +8,8 @@
 namespace gpumemprof {
 namespace {
 
-// Where the sample falls among the events; files of the first version have only the time.
+// Where the sample falls among the events; one from before the device was recorded has only the
+// time.
 std::uint32_t position_of(const DeviceSample& sample, const EventColumns& events) {
   const auto count = static_cast<std::uint32_t>(events.size());
   if (sample.before_event != kNoEvent) return std::min(sample.before_event, count);

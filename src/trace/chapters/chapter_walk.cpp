@@ -27,14 +27,14 @@ Status ChapterWalk::run(std::uint32_t first_chapter, Visitor& visitor) {
     const Result<FileSource*> source = chapters_.read(index);
     if (!source && source.error().code != ErrorCode::bad_input) return source.error();
     if (source && source.value() == nullptr) continue;  // the recorder has removed it
-    const Result<int> version =
-        source ? trace::read_file_header(*source.value(), file.path) : source.error();
-    if (!version) {
+    const Status read =
+        source ? trace::read_file_header(*source.value(), file.path) : Status(source.error());
+    if (!read) {
       // One that was created the moment the process was killed has no header yet.
       const bool is_last = index + 1 == chapters_.files().size();
       if (is_last && file.size_bytes < trace::kFileHeaderBytes) continue;
-      leave_out(file, version.error().message);
-      if (!refusal) refusal = version.error();
+      leave_out(file, read.error().message);
+      if (!refusal) refusal = read.error();
       continue;
     }
     if (const std::string why = why_misplaced(file, *source.value()); !why.empty()) {
@@ -42,7 +42,7 @@ Status ChapterWalk::run(std::uint32_t first_chapter, Visitor& visitor) {
       continue;
     }
     has_any = true;
-    if (deliver(file, *source.value(), version.value(), visitor) == Outcome::ended) return Done{};
+    if (deliver(file, *source.value(), visitor) == Outcome::ended) return Done{};
   }
   if (!has_any && refusal) return *refusal;
   if (!has_any)
@@ -84,11 +84,11 @@ std::optional<CutPoint> ChapterWalk::cut() const {
   return found;
 }
 
-ChapterWalk::Outcome ChapterWalk::deliver(const ChapterFile& file, FileSource& source, int version,
+ChapterWalk::Outcome ChapterWalk::deliver(const ChapterFile& file, FileSource& source,
                                           Visitor& visitor) {
   join_.begin(file.number);
   if (!visitor.begin(file.number)) return Outcome::ended;
-  trace::Delivery delivery(source, version, join_, limit_of(file));
+  trace::Delivery delivery(source, join_, limit_of(file));
   delivery.set_most_events(trace::Delivery::kMostEvents -
                            std::min(join_.most_rows(), trace::Delivery::kMostEvents));
   for (;;) {

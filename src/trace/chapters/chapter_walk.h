@@ -42,7 +42,7 @@ class ChapterWalk {
 
  private:
   enum class Outcome : std::uint8_t { more, ended };
-  Outcome deliver(const ChapterFile& file, FileSource& source, int version, Visitor& visitor);
+  Outcome deliver(const ChapterFile& file, FileSource& source, Visitor& visitor);
   [[nodiscard]] std::uint64_t limit_of(const ChapterFile& file) const;
   [[nodiscard]] std::string why_misplaced(const ChapterFile& file, FileSource& source);
   void leave_out(const ChapterFile& file, const std::string& why);

@@ -2,7 +2,6 @@
 
 #include "event/rules/plausible.h"
 #include "trace/content/device.h"
-#include "trace/format.h"
 
 namespace gpumemprof::trace {
 
@@ -46,8 +45,7 @@ void encode_annotations(OutBytes& out, const Annotations& block) {
   }
 }
 
-bool decode_annotations(InBytes in, int version, const DefinitionMap& definitions,
-                        Annotations& block) {
+bool decode_annotations(InBytes in, const DefinitionMap& definitions, Annotations& block) {
   block.clear();
   for (std::size_t count = in.count(); count > 0 && in.ok(); --count) {
     Annotation annotation;
@@ -65,14 +63,11 @@ bool decode_annotations(InBytes in, int version, const DefinitionMap& definition
     lost.device = take_device(in);
     lost.before_event = static_cast<std::uint32_t>(in.below(std::uint64_t{1} << 32));
     lost.count = in.varint();
-    lost.end_event = lost.before_event;
-    if (version >= kCountsVersion) {
-      lost.end_event = static_cast<std::uint32_t>(in.below(std::uint64_t{1} << 32));
-      lost.first_time_ns = in.signed_varint();
-      lost.last_time_ns = in.signed_varint();
-      lost.allocations = in.varint();
-      lost.frees = in.varint();
-    }
+    lost.end_event = static_cast<std::uint32_t>(in.below(std::uint64_t{1} << 32));
+    lost.first_time_ns = in.signed_varint();
+    lost.last_time_ns = in.signed_varint();
+    lost.allocations = in.varint();
+    lost.frees = in.varint();
     block.lost_events.push_back(lost);
   }
   for (std::size_t count = in.count(); count > 0 && in.ok(); --count) {
@@ -82,13 +77,11 @@ bool decode_annotations(InBytes in, int version, const DefinitionMap& definition
     sample.total_bytes = plausible_bytes(in.varint() - 1);
     sample.used_bytes = plausible_bytes(in.varint() - 1);
     sample.process_bytes = plausible_bytes(in.varint() - 1);
-    if (version >= kLabelsVersion) {
-      sample.other_processes_bytes = plausible_bytes(in.varint() - 1);
-      sample.firmware_bytes = plausible_bytes(in.varint() - 1);
-      sample.before_event =
-          static_cast<std::uint32_t>(in.below(std::uint64_t{1} << 32)) - std::uint32_t{1};
-      sample.libraries = in.byte();
-    }
+    sample.other_processes_bytes = plausible_bytes(in.varint() - 1);
+    sample.firmware_bytes = plausible_bytes(in.varint() - 1);
+    sample.before_event =
+        static_cast<std::uint32_t>(in.below(std::uint64_t{1} << 32)) - std::uint32_t{1};
+    sample.libraries = in.byte();
     block.samples.push_back(sample);
   }
   return in.is_spent();

@@ -21,8 +21,6 @@ struct Annotations {
 };
 
 void encode_annotations(OutBytes& out, const Annotations& block);
-// As stored in a file of that version.
-bool decode_annotations(InBytes in, int version, const DefinitionMap& definitions,
-                        Annotations& block);
+bool decode_annotations(InBytes in, const DefinitionMap& definitions, Annotations& block);
 
 }  // namespace gpumemprof::trace

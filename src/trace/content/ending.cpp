@@ -2,7 +2,6 @@
 
 #include "trace/content/device.h"
 #include "trace/content/short_text.h"
-#include "trace/format.h"
 
 namespace gpumemprof::trace {
 namespace {
@@ -43,14 +42,10 @@ void encode_end(OutBytes& out, const Ending& ending, std::uint64_t events) {
   }
 }
 
-bool decode_end(InBytes in, int version, Ending& ending, std::uint64_t& events) {
+bool decode_end(InBytes in, Ending& ending, std::uint64_t& events) {
   ending = Ending();
   ending.reason = take_text(in);
   events = in.varint();
-  if (version < kCountsVersion) {
-    ending.is_closed = ending.reason != kNotClosed;
-    return in.is_spent();
-  }
   ending.problem = take_text(in);
   const std::uint8_t flags = in.byte();
   ending.has_counts = (flags & kHasCounts) != 0;

@@ -10,6 +10,6 @@ namespace gpumemprof::trace {
 
 // `events`: rows in the file, over all devices.
 void encode_end(OutBytes& out, const Ending& ending, std::uint64_t events);
-bool decode_end(InBytes in, int version, Ending& ending, std::uint64_t& events);
+bool decode_end(InBytes in, Ending& ending, std::uint64_t& events);
 
 }  // namespace gpumemprof::trace

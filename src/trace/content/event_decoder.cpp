@@ -69,7 +69,7 @@ bool EventDecoder::decode(InBytes head, DeviceIndex& device, EventColumns& event
 
 bool EventDecoder::take_columns(InBytes& head, std::size_t count) {
   std::array<std::uint64_t, kEventColumnCount> lengths{};
-  for (std::size_t index = 0; index < column_count_; ++index) lengths[index] = head.varint();
+  for (std::uint64_t& length : lengths) length = head.varint();
   for (std::size_t index = 0; index < kEventColumnCount; ++index) {
     const std::span<const std::uint8_t> bytes = head.bytes(lengths[index]);
     columns_[index] = InBytes(bytes);

@@ -15,9 +15,7 @@ namespace gpumemprof::trace {
 
 class EventDecoder {
  public:
-  EventDecoder(const DefinitionMap& definitions, int version)
-      : definitions_(definitions),
-        column_count_(version < kModulesVersion ? kEventColumnCountBefore3 : kEventColumnCount) {}
+  explicit EventDecoder(const DefinitionMap& definitions) : definitions_(definitions) {}
 
   // False if the content is malformed; then none of it may be used.
   bool decode(InBytes head, DeviceIndex& device, EventColumns& events);
@@ -35,7 +33,6 @@ class EventDecoder {
   bool decode_modules(Column<std::uint32_t>& modules, std::size_t count);
 
   const DefinitionMap& definitions_;
-  std::size_t column_count_;  // for the file's version
   std::array<InBytes, kEventColumnCount> columns_;
   std::span<const std::uint8_t> operations_;
   // While operations are decoded:

@@ -107,28 +107,25 @@ bool LabelDecoder::decode_set(InBytes& in, const DefinitionMap& definitions, Eve
   return true;
 }
 
-ModuleLabel LabelDecoder::decode_module(InBytes& in, int version,
-                                        const DefinitionMap& definitions) {
+ModuleLabel LabelDecoder::decode_module(InBytes& in, const DefinitionMap& definitions) {
   ModuleLabel module;
   module.path = take_string(in, definitions);
   module.class_name = take_string(in, definitions);
   module.forward_file = take_string(in, definitions);
   module.forward_line = take_u32(in);
   module.forward_last_line = take_u32(in);
-  if (version < kModulesVersion) return module;
   const std::uint64_t number = in.below(std::uint64_t{kMaxModules} + 1);
   if (number > 0) module.number = static_cast<std::uint32_t>(number - 1);
   module.is_root = in.below(2) != 0;
   return module;
 }
 
-bool LabelDecoder::decode(InBytes in, int version, const DefinitionMap& definitions,
-                          EventSink& sink) {
+bool LabelDecoder::decode(InBytes in, const DefinitionMap& definitions, EventSink& sink) {
   for (std::size_t count = in.count(); count > 0 && in.ok(); --count) {
     if (!decode_set(in, definitions, sink)) return false;
   }
   for (std::size_t count = in.count(); count > 0 && in.ok(); --count) {
-    const ModuleLabel module = decode_module(in, version, definitions);
+    const ModuleLabel module = decode_module(in, definitions);
     if (!in.ok()) break;
     sink.add_module(module);
     memory_bytes_ += sizeof(module);

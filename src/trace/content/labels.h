@@ -44,7 +44,7 @@ class LabelEncoder {
 class LabelDecoder {
  public:
   // Passes everything to the sink. False if the content is malformed; what came before is valid.
-  bool decode(InBytes in, int version, const DefinitionMap& definitions, EventSink& sink);
+  bool decode(InBytes in, const DefinitionMap& definitions, EventSink& sink);
   [[nodiscard]] std::uint64_t memory_bytes() const { return memory_bytes_; }
   // What of it is here, and not in the sink.
   [[nodiscard]] std::uint64_t own_bytes() const { return sets_.size() * sizeof(std::uint32_t); }
@@ -60,7 +60,7 @@ class LabelDecoder {
 
  private:
   bool decode_set(InBytes& in, const DefinitionMap& definitions, EventSink& sink);
-  static ModuleLabel decode_module(InBytes& in, int version, const DefinitionMap& definitions);
+  static ModuleLabel decode_module(InBytes& in, const DefinitionMap& definitions);
 
   std::vector<std::uint32_t> sets_;  // the file's rows, from first_set_ on → the sink's
   std::uint64_t first_set_ = 0;

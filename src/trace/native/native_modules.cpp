@@ -37,8 +37,7 @@ bool decode_native_modules(InBytes in, std::vector<NativeModule>& modules) {
     module.build_id = take_text(in);
     modules.push_back(std::move(module));
   }
-  // What a later version adds at the end is skipped.
-  return in.ok();
+  return in.is_spent();
 }
 
 }  // namespace gpumemprof::trace

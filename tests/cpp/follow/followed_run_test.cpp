@@ -93,11 +93,11 @@ TEST_P(Followed, ends_in_the_figures_of_the_whole_recording) {
 INSTANTIATE_TEST_SUITE_P(Recordings, Followed,
                          ::testing::Values("traces/cpu_training.gmp", "oom/oom_shortage.gmp",
                                            "oom/oom_limit.gmp", "oom/oom_other_processes.gmp",
-                                           "oom/oom_outside_pool.gmp", "traces/version_2.gmp"));
+                                           "oom/oom_outside_pool.gmp", "traces/everything.gmp"));
 
 TEST(FollowedRun, whose_start_is_unknown_is_not_called_exact) {
   EXPECT_TRUE(read_whole(data("traces/cpu_training.gmp")).devices[0].is_exact);
-  EXPECT_FALSE(read_whole(data("traces/version_2.gmp")).devices[0].is_exact);
+  EXPECT_FALSE(read_whole(data("traces/everything.gmp")).devices[0].is_exact);
 }
 
 TEST(FollowedRun, says_the_same_however_its_file_grows) {

@@ -123,7 +123,7 @@ TEST_P(RecordingFromFile, equals_one_that_is_passed_on_in_memory) {
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryKind, RecordingFromFile,
-                         ::testing::Values("traces/cpu_training.gmp", "traces/version_2.gmp",
+                         ::testing::Values("traces/cpu_training.gmp", "traces/everything.gmp",
                                            "snapshots/oom_fragmented.pickle.gz"));
 
 TEST(RecordingFrom, a_source_that_fails_says_why) {

@@ -1,4 +1,4 @@
-// Labels in a .gmp file: what the format guarantees for them, and for files older than labels.
+// Labels in a .gmp file: what the format guarantees for them.
 #include "trace/content/labels.h"
 
 #include <gtest/gtest.h>
@@ -8,21 +8,16 @@
 #include "store/store_source.h"
 #include "support.h"
 #include "trace/block.h"
-#include "trace/checksum.h"
-#include "trace/format.h"
 
 namespace gpumemprof::test {
 namespace {
 
-// A file of any version, with one block of this content after an empty definitions block.
-Bytes file_of(std::uint16_t version, trace::BlockKind kind, const trace::OutBytes& content) {
+// A file with one block of labels.
+Bytes file_of(const trace::OutBytes& content) {
   trace::OutBytes out;
-  out.bytes(trace::kMagic);
-  out.fixed(version);
-  out.fixed(std::uint16_t{0});
-  out.fixed(static_cast<std::uint32_t>(trace::checksum(out.span())));
+  trace::append_file_header(out);
   trace::BlockPacker packer(0);
-  packer.pack(kind, content.span(), out);
+  packer.pack(trace::BlockKind::labels, content.span(), out);
   return {out.span().begin(), out.span().end()};
 }
 
@@ -86,7 +81,7 @@ TEST(TraceLabels, of_an_unknown_kind_name_or_set_are_damage) {
   const auto is_cut = [](const auto& fill) {
     trace::OutBytes content;
     fill(content);
-    const Opened opened = open_bytes(file_of(trace::kVersion, trace::BlockKind::labels, content));
+    const Opened opened = open_bytes(file_of(content));
     return opened.store->origin().cut.has_value();
   };
   const auto empty = [](trace::OutBytes& out) {
@@ -117,37 +112,6 @@ TEST(TraceLabels, of_an_unknown_kind_name_or_set_are_damage) {
     out.varint(0);
     out.varint(0);
   }));
-}
-
-TEST(TraceVersions, a_file_of_the_first_version_has_no_labels_and_shorter_samples) {
-  trace::OutBytes marks;
-  marks.varint(0);
-  marks.varint(0);
-  marks.varint(1);
-  marks.signed_varint(0);
-  marks.signed_varint(99);
-  for (const unsigned bytes : {81U, 71U, 61U}) marks.varint(bytes);
-  const Opened old = open_bytes(file_of(1, trace::BlockKind::annotations, marks));
-  ASSERT_NE(old.store, nullptr) << old.refusal;
-  EXPECT_FALSE(old.store->origin().cut);
-  ASSERT_EQ(old.store->samples().size(), 1U);
-  const DeviceSample& sample = old.store->samples()[0];
-  EXPECT_EQ(sample.total_bytes, 80U);
-  EXPECT_EQ(sample.process_bytes, 60U);
-  EXPECT_EQ(sample.other_processes_bytes, kUnknownBytes);
-  EXPECT_EQ(sample.firmware_bytes, kUnknownBytes);
-  EXPECT_EQ(sample.before_event, kNoEvent);
-
-  trace::OutBytes labels;
-  for (int list = 0; list < 4; ++list) labels.varint(0);
-  EXPECT_TRUE(open_bytes(file_of(1, trace::BlockKind::labels, labels)).store->origin().cut);
-}
-
-TEST(TraceVersions, a_newer_file_is_refused_with_both_versions) {
-  const Opened newer = open_bytes(file_of(4, trace::BlockKind::annotations, trace::OutBytes()));
-  EXPECT_EQ(newer.store, nullptr);
-  EXPECT_NE(newer.refusal.find("version 4"), std::string::npos) << newer.refusal;
-  EXPECT_NE(newer.refusal.find("up to 3"), std::string::npos) << newer.refusal;
 }
 
 }  // namespace

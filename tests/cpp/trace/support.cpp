@@ -99,7 +99,8 @@ void add_first_part(EventSink& sink) {
   push(Action::free_requested, base, 100, stream, {});
   push(Action::free_completed, base, 100, stream, {});
   sink.add_events(0, std::move(events));
-  sink.add_lost_events({0, 4, 17});
+  const std::int64_t lost_ns = 1'700'000'000'005'500'000;
+  sink.add_lost_events({0, 4, 17, 4, lost_ns, lost_ns + 5000, 8, 6});
 }
 
 void add_labels(EventSink& sink) {
@@ -123,14 +124,6 @@ void add_labels(EventSink& sink) {
   sink.add_module(
       {sink.add_string("h.3.mlp"), sink.add_string("MLP"), sink.add_string("net.py"), 8, 12});
   sink.add_module({StringId(), sink.add_string("Net"), sink.add_string("net.py"), 40, 44});
-}
-
-void add_second_version(EventSink& sink) {
-  sink.add_sample({1, 12346, 80, 70, 60, 5, 4, 12, DeviceSample::kNccl});
-  add_labels(sink);
-}
-
-void add_third_version(EventSink& sink) {
   ModuleLabel unnamed;
   unnamed.class_name = sink.add_string("Linear");
   unnamed.number = kMaxModules - 1;
@@ -194,7 +187,7 @@ std::unique_ptr<TraceWriter> open_writer(const std::string& path, TraceOptions o
   return std::move(writer).value();
 }
 
-void add_a_bit_of_everything(EventSink& sink, const std::function<void()>& between, int version) {
+void add_a_bit_of_everything(EventSink& sink, const std::function<void()>& between) {
   Origin origin;
   origin.kind = "gpumemprof";
   origin.has_start = true;
@@ -215,7 +208,6 @@ void add_a_bit_of_everything(EventSink& sink, const std::function<void()>& betwe
   const StackId optimizer = add_stack(sink, {"main", "train", "step"});
   EventColumns events;
   for (std::uint8_t action = 0; action < kActionCount; ++action) {
-    if (static_cast<Action>(action) == Action::placed && version < 3) continue;
     Event event{static_cast<Action>(action),
                 0x7f5500800000ULL + action * 0x1000ULL,
                 1ULL << (action * 4),
@@ -231,7 +223,7 @@ void add_a_bit_of_everything(EventSink& sink, const std::function<void()>& betwe
     if (action == 9) event.user_metadata = sink.add_string("kv_cache");
     if (action == 3) event.pool = sink.add_pool({0, 9});
     if (action == 0) event.forward_stack = add_stack(sink, {"main", "loss"});
-    if (version >= 3 && action % 4 == 0) event.module = action == 0 ? 0 : kMaxModules - action;
+    if (action % 4 == 0) event.module = action == 0 ? 0 : kMaxModules - action;
     events.push_back(event);
   }
   events.push_back({Action::oom, kUnknownBytes, kUnknownBytes, 1, 7, {}, {}, {}, kNoPool, {}});
@@ -242,8 +234,8 @@ void add_a_bit_of_everything(EventSink& sink, const std::function<void()>& betwe
       {sink.add_string("gpumemprof.step#1"), Annotation::Stage::end, 1, kUnknownTime});
   sink.add_sample({0, 12345, std::uint64_t{80} << 30, std::uint64_t{3} << 30, kUnknownBytes});
   sink.add_sample({kHostDevice, -1, 0, kUnknownBytes, 0});
-  if (version >= 2) add_second_version(sink);
-  if (version >= 3) add_third_version(sink);
+  sink.add_sample({1, 12346, 80, 70, 60, 5, 4, 12, DeviceSample::kNccl});
+  add_labels(sink);
   between();
 
   const BlockState last{0x7f5500000000, 2 << 20, 77, BlockStateKind::active_allocated, optimizer};
@@ -291,7 +283,9 @@ std::string describe(const Store& store) {
     describe_state(out, store, "start", record->start_state);
     describe_state(out, store, "end", record->final_state);
     for (const LostEvents& lost : record->lost_events)
-      out << "lost " << lost.before_event << " " << lost.count << "\n";
+      out << "lost " << lost.before_event << "-" << lost.end_event << " " << lost.count << " "
+          << lost.allocations << " " << lost.frees << " " << lost.first_time_ns << "-"
+          << lost.last_time_ns << "\n";
     describe_events(out, store, record->events);
   }
   for (const Annotation& annotation : store.annotations()) {

@@ -39,9 +39,7 @@ std::unique_ptr<TraceWriter> open_writer(const std::string& path, TraceOptions o
 
 // Two devices, every action, every optional column, a state at both edges, marks, facts; `between`
 // is called where a recorder would flush.
-// An older version has only what it supported.
-void add_a_bit_of_everything(
-    EventSink& sink, const std::function<void()>& between = [] {}, int version = 3);
+void add_a_bit_of_everything(EventSink& sink, const std::function<void()>& between = [] {});
 // All of it as a closed file.
 Bytes a_bit_of_everything();
 

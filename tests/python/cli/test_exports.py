@@ -188,7 +188,7 @@ def test_tables_do_not_replace_a_file(
 
 
 def test_what_is_missing_is_said_inside(command: Command, tmp_path: Path) -> None:
-    source = DATA / "traces" / "version_2.gmp"
+    source = DATA / "traces" / "everything.gmp"
     for name in ("speedscope", "perfetto", "csv"):
         assert command("convert", source, tmp_path / name, "--to", name).returncode == 0
     assert "17 events were lost" in json.loads((tmp_path / "speedscope").read_text())["name"]
@@ -200,7 +200,7 @@ def test_what_is_missing_is_said_inside(command: Command, tmp_path: Path) -> Non
 def test_what_is_missing_is_said_in_each_file(
     command: Command, tmp_path: Path, suffix: str
 ) -> None:
-    source = DATA / "traces" / "version_2.gmp"
+    source = DATA / "traces" / "everything.gmp"
     assert command("convert", source, tmp_path / "all", "--to", suffix).returncode == 0
     one = tmp_path / "one"
     flags = ("--to", suffix, "--table", "allocations")

@@ -113,7 +113,7 @@ def test_a_folder_that_cannot_be_written_gets_a_sentence(tmp_path: Path) -> None
 
 TRACES = [
     Path(__file__).parents[2] / f"data/traces/{name}.gmp"
-    for name in ("cpu_training", "cpu_training_cut", "version_1", "version_2")
+    for name in ("cpu_training", "cpu_training_cut", "lost_events", "everything")
 ]
 
 

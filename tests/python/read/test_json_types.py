@@ -28,7 +28,7 @@ FILES = [
     "snapshots/oom_fragmented.pickle.gz",
     "traces/cpu_training.gmp",
     "traces/cpu_training_cut.gmp",
-    "traces/version_2.gmp",
+    "traces/everything.gmp",
 ]
 
 

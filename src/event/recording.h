@@ -75,11 +75,10 @@ struct EventCounts {
 // Events were lost here: the recorder could not keep up.
 struct LostEvents {
   DeviceIndex device = 0;
-  std::uint32_t before_event = 0;  // row of the device's next event that was kept
-  std::uint64_t count = 0;         // kUnknownCount: recording was paused
-  // Unknown, or empty, in files of version 2 and earlier:
-  std::uint32_t end_event = 0;  // the next event after the last one that was lost
-  std::int64_t first_time_ns = kUnknownTime;
+  std::uint32_t before_event = 0;             // row of the device's next event that was kept
+  std::uint64_t count = 0;                    // kUnknownCount: recording was paused
+  std::uint32_t end_event = 0;                // the next event after the last one that was lost
+  std::int64_t first_time_ns = kUnknownTime;  // unknown: since before the device's first event
   std::int64_t last_time_ns = kUnknownTime;
   std::uint64_t allocations = 0;
   std::uint64_t frees = 0;

@@ -87,11 +87,6 @@ void Survey::follow_events(const KeptRun& run, const Window& window) {
     result_.extent.last_time_ns = events.time_ns[begin + (window.end - window.first) - 1];
   }
   const std::vector<LostEvents>& lost_events = run.record().lost_events;
-  for (const LostEvents& lost : lost_events) {
-    if (lost.before_event >= window.first && lost.before_event < window.end)
-      times_after_losses_[lost.before_event] =
-          events.time_ns[begin + (lost.before_event - window.first)];
-  }
   auto gap = lost_events.begin();
   for (std::uint32_t number = window.first; number < window.end; ++number) {
     const std::uint32_t place = begin + (number - window.first);
@@ -115,7 +110,7 @@ void Survey::follow_events(const KeptRun& run, const Window& window) {
   for (; next_sample_ < samples_.size(); ++next_sample_) {
     PlacedSample& placed = samples_[next_sample_];
     if (placed.sample.before_event == kNoEvent) {
-      // Files of the first version have only the time.
+      // One from before the device was recorded has only the time.
       const std::int64_t* const first = events.time_ns.begin() + begin;
       const std::int64_t* const last = first + (window.end - window.first);
       const std::int64_t* const at = std::upper_bound(first, last, placed.sample.time_ns);
@@ -256,13 +251,9 @@ void Survey::finish(const KeptRun& run, const LocalView& view) {
   result_.labelled_places = labels_.take_places();
   result_.events = run.events();
   result_.extent.lost_events = view.record().lost_events;
-  for (LostEvents& lost : result_.extent.lost_events) {
-    // A forged file may say more, as settle_positions() knows.
+  // A forged file may say more, as settle_positions() knows.
+  for (LostEvents& lost : result_.extent.lost_events)
     lost.before_event = std::min(lost.before_event, result_.events);
-    const auto time = times_after_losses_.find(lost.before_event);
-    if (lost.first_time_ns == kUnknownTime && time != times_after_losses_.end())
-      lost.first_time_ns = time->second;
-  }
   const bool has_steps = has_marked_steps_ || result_.kind != RunKind::inference;
   if (has_steps) {
     result_.floors = floors_.finish(result_.events);

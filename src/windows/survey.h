@@ -90,8 +90,6 @@ class Survey final : public WindowVisitor {
   std::size_t next_sample_ = 0;
   SeenCode seen_;
   OutsideCode outside_code_;
-  // Old files have no time for a loss: that of the event after it counts.
-  std::map<std::uint32_t, std::int64_t> times_after_losses_;
   std::map<std::uint32_t, std::size_t> tag_places_;
   std::vector<std::int64_t> tag_bytes_;
 };

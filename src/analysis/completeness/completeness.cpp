@@ -23,22 +23,9 @@ void leave_out_bridges(const DeviceRecord& record, EventCounts& rows) {
   rows.others -= bridging.others;
 }
 
-// Recorders before 0.1.4 did not count that the frees of CPU tensors complete.
-EventCounts with_completions(const Store& store, EventCounts counts) {
-  if (store.facts().kind() == DeviceKind::cpu) counts.others = counts.frees;
-  return counts;
-}
-
 std::int64_t since(std::int64_t start_ns, std::int64_t time_ns) {
   if (start_ns == kUnknownTime || time_ns == kUnknownTime) return kUnknownTime;
   return std::max<std::int64_t>(time_ns - start_ns, 0);
-}
-
-// Files of version 2 and earlier have no time for a loss: use that of the event after it.
-std::int64_t time_of(const DeviceRecord& record, const LostEvents& lost) {
-  if (lost.first_time_ns != kUnknownTime) return lost.first_time_ns;
-  const auto& times = record.events.time_ns;
-  return lost.before_event < times.size() ? times[lost.before_event] : kUnknownTime;
 }
 
 DeviceExtent extent_of(const DeviceRecord& record) {
@@ -47,7 +34,6 @@ DeviceExtent extent_of(const DeviceRecord& record) {
   for (const Action action : record.events.action) extent.rows.add(action);
   leave_out_bridges(record, extent.rows);
   extent.lost_events = record.lost_events;
-  for (LostEvents& lost : extent.lost_events) lost.first_time_ns = time_of(record, lost);
   if (record.events.empty()) return extent;
   extent.first_time_ns = record.events.time_ns[0];
   extent.last_time_ns = record.events.time_ns[record.events.size() - 1];
@@ -70,21 +56,22 @@ void add_lost_periods(const Store& store, const std::vector<DeviceExtent>& devic
       period.device = store.device_name(device.device);
       period.from_event = lost.before_event;
       period.to_event = std::max(lost.end_event, lost.before_event);
-      period.from_ns = since(device.first_time_ns, lost.first_time_ns);
-      period.to_ns = since(device.first_time_ns, std::max(lost.last_time_ns, lost.first_time_ns));
+      const std::int64_t first_ns =
+          lost.first_time_ns == kUnknownTime ? device.first_time_ns : lost.first_time_ns;
+      period.from_ns = since(device.first_time_ns, first_ns);
+      period.to_ns = since(device.first_time_ns, std::max(lost.last_time_ns, first_ns));
       period.allocations = lost.allocations;
       period.frees = lost.frees;
       period.is_summarised = lost.is_bridged;
       if (lost.count == LostEvents::kUnknownCount) {
         found.was_paused = true;
       } else {
-        const EventCounts counts = with_completions(
-            store, {lost.allocations, lost.frees, lost.count - lost.allocations - lost.frees});
-        period.events = counts.total();
+        period.events = lost.count;
         if (lost.is_bridged) {
-          found.summarised += counts;
+          found.summarised +=
+              {lost.allocations, lost.frees, lost.count - lost.allocations - lost.frees};
         } else {
-          found.least_lost += counts.total();
+          found.least_lost += lost.count;
         }
       }
       found.lost_periods.push_back(std::move(period));
@@ -93,17 +80,18 @@ void add_lost_periods(const Store& store, const std::vector<DeviceExtent>& devic
   std::ranges::stable_sort(found.lost_periods, {}, &LostPeriod::from_ns);
 }
 
-void add_counts(const Store& store, const Ending& ending, Completeness& found) {
+void add_counts(const Ending& ending, Completeness& found) {
   if (!ending.has_counts) return;
   EventCounts made;
   EventCounts lost;
   for (const DeviceCounts& counts : ending.devices) {
-    made += with_completions(store, counts.made);
-    lost += with_completions(store, counts.lost);
+    made += counts.made;
+    lost += counts.lost;
     found.inferred_frees += counts.inferred_frees;
   }
+  // Each has two rows, as any free: requested, and completed.
   found.recorded.frees -= std::min(found.recorded.frees, found.inferred_frees);
-  found.recorded = with_completions(store, found.recorded);
+  found.recorded.others -= std::min(found.recorded.others, found.inferred_frees);
   found.least_lost = std::max(found.least_lost, lost.total());
   if (!ending.are_counts_exact) return;
   found.made = made;
@@ -132,7 +120,7 @@ Completeness find_completeness(const Store& store, const std::vector<DeviceExten
   found.is_closed = ending.is_closed;
   found.reason = ending.reason;
   found.problem = ending.problem;
-  add_counts(store, ending, found);
+  add_counts(ending, found);
   if (!ending.is_closed) {
     const ProcessFacts& process = store.facts().process();
     found.host_resident_bytes = process.host_resident_bytes;

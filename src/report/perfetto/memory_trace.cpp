@@ -142,8 +142,9 @@ class MemoryTrace::DeviceTrace {
     if (step_ != 0) writer_.end_slice(track(DeviceTrack::steps), last_ns_);
     if (has_phase_) writer_.end_slice(track(DeviceTrack::phases), last_ns_);
     for (const LostEvents& lost : device_.lost_events) {
-      const std::int64_t from =
-          lost.first_time_ns == kUnknownTime ? last_ns_ : lost.first_time_ns - base_ns_;
+      const std::int64_t first_ns =
+          lost.first_time_ns == kUnknownTime ? device_.first_time_ns : lost.first_time_ns;
+      const std::int64_t from = first_ns == kUnknownTime ? last_ns_ : first_ns - base_ns_;
       const std::int64_t to =
           lost.last_time_ns == kUnknownTime ? from : lost.last_time_ns - base_ns_;
       writer_.begin_slice(track(DeviceTrack::missing), from, lost_text(lost));

@@ -24,6 +24,7 @@ struct TracedDevice {
   DeviceIndex device = 0;
   bool has_pool = true;  // else what is reserved is unknown, and has no counter
   std::vector<LostEvents> lost_events;
+  std::int64_t first_time_ns = kUnknownTime;  // of its first event
 };
 
 class MemoryTrace {

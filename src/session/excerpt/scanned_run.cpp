@@ -19,7 +19,6 @@ class Scan final : public ForwardingSink {
     Device& known = devices_[device];
     DeviceExtent& extent = known.extent;
     for (const Action action : events.action) extent.rows.add(action);
-    for (LostEvents& lost : extent.lost_events) take_time(lost, known.events, events);
     if (known.events == 0 && !events.empty()) extent.first_time_ns = events.time_ns[0];
     if (!events.empty()) extent.last_time_ns = events.time_ns.back();
     known.last_first = known.events;
@@ -75,12 +74,6 @@ class Scan final : public ForwardingSink {
     std::uint64_t last_first = 0;
     std::vector<Action> last_actions;
   };
-  // Files of version 2 and earlier have no time for a loss: use that of the event after it.
-  static void take_time(LostEvents& lost, std::uint64_t before, const EventColumns& events) {
-    if (lost.first_time_ns != kUnknownTime || lost.before_event < before) return;
-    if (lost.before_event - before < events.size())
-      lost.first_time_ns = events.time_ns[lost.before_event - before];
-  }
 
   Store store_;
   std::map<DeviceIndex, Device> devices_;

@@ -118,7 +118,7 @@ Status write_perfetto(TabledRun& run, const ExportOptions& options, const std::s
   MemoryTrace trace(std::move(file).value(), run.store(), about_of(run), base_ns);
   for (const TabledRun::Device& device : devices.value()) {
     const bool has_pool = run.store().facts().has_pool() && device.replay.peak_reserved_bytes > 0;
-    trace.add_device({device.device, has_pool, device.lost_events});
+    trace.add_device({device.device, has_pool, device.lost_events, device.first_time_ns});
   }
   StackProfileSum sum(moments_of(devices.value(), options.at.value_or(AskedMoment())));
   Status shown = run.show([&](const TableWindow& window) {

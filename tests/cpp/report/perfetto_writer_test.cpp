@@ -11,6 +11,8 @@
 #include <set>
 #include <sstream>
 
+#include "report/perfetto/memory_trace.h"
+
 namespace gpumemprof {
 namespace {
 
@@ -105,6 +107,33 @@ ReadEvents read_events(const std::string& bytes) {
       read_event(fields.get_message(), stack_name, read);
   }
   return read;
+}
+
+// The times at which slices begin.
+std::vector<std::uint64_t> read_begins(const std::string& bytes) {
+  std::vector<std::uint64_t> begins;
+  for (protozero::pbf_reader trace(bytes); trace.next(1);) {
+    const protozero::data_view packet = trace.get_view();
+    std::uint64_t time_ns = 0;
+    for (protozero::pbf_reader fields(packet); fields.next(8);) time_ns = fields.get_uint64();
+    for (protozero::pbf_reader fields(packet); fields.next(11);) {
+      for (protozero::pbf_reader event = fields.get_message(); event.next(9);) {
+        if (event.get_enum() == 1) begins.push_back(time_ns);
+      }
+    }
+  }
+  return begins;
+}
+
+TEST_F(PerfettoPackets, of_events_lost_before_the_first_are_where_that_is) {
+  MemoryTrace trace(file(), store_, {}, 0);
+  LostEvents before;
+  before.count = 3;
+  LostEvents later = before;
+  later.first_time_ns = 7000;
+  trace.add_device({0, true, {before, later}, 5000});
+  ASSERT_TRUE(trace.finish({}));
+  EXPECT_EQ(read_begins(bytes()), (std::vector<std::uint64_t>{5000, 7000}));
 }
 
 class PerfettoAllocations : public PerfettoPackets {

@@ -48,6 +48,8 @@ def device_of(
         "firmware_bytes": 600 * MIB,
         "other_processes_bytes": 0,
         "outside_bytes": 3 * GIB,
+        "outside_by_kind": None,
+        "nccl": None,
         "least_free_bytes": 140 * GIB - peak - 8 * GIB,
         "is_exact": True,
         "run_kind": "training",

@@ -294,13 +294,13 @@ def parse_head(line: bytes, path: str, recording: str | None, has_file: bool) ->
     """The first line of a summary.
 
     Raises:
-        InputError: it is none, or of a newer version.
+        InputError: it is none, or of another version.
     """
     try:
         head = json.loads(line, parse_constant=_refuse)
         if head["format"] != _FORMAT:
             raise ValueError
-        if head["version"] > _VERSION:
+        if head["version"] != _VERSION:
             raise InputError(
                 f"a summary of version {head['version']}, which this gpumemprof cannot read",
                 "bad_input",
@@ -347,14 +347,14 @@ def _summary(head: dict[str, Any], path: str, recording: str | None, has_file: b
     row = max(rows, key=lambda index: _count_or_none(head["devices"][index]["peak_bytes"]) or 0)
     device = head["devices"][row]
     leaks = device["leaks"]
-    nccl = device.get("nccl")  # Older versions do not say.
+    nccl = device["nccl"]
     # mypy cannot tell which fields these are.
     numbers: dict[str, Any] = {
         **{name: _count_or_none(process[name]) for name in _PROCESS_NUMBERS},
         **{name: _time_or_none(head[name]) for name in ("first_unix_ns", "last_unix_ns")},
         **{name: _count_or_none(device[name]) for name in _DEVICE_NUMBERS},
     }
-    if device.get("events") == 0 and numbers["peak_bytes"] == 0:
+    if device["events"] == 0 and numbers["peak_bytes"] == 0:
         numbers["peak_bytes"] = None  # Only its marks are known, such as steps of the optimizer.
     texts: dict[str, Any] = {
         **{name: _text_or_none(process[name]) for name in _PROCESS_TEXTS},
@@ -375,7 +375,7 @@ def _summary(head: dict[str, Any], path: str, recording: str | None, has_file: b
         **numbers,
         **texts,
         outside_by_kind={
-            name: _count(held) for name, held in (device.get("outside_by_kind") or {}).items()
+            name: _count(held) for name, held in (device["outside_by_kind"] or {}).items()
         },
         nccl_bytes=None if nccl is None else _count(nccl["bytes"]),
         nccl_provenance=None if nccl is None else _text_or_none(nccl["provenance"]),

@@ -63,6 +63,7 @@ std::string summary_lines(const ChapterFigures& chapter, const std::vector<StepS
 
 FolderSummary read_summary(std::string_view text) {
   FolderSummary summary;
+  if (!text.starts_with(kSummaryTitle)) return summary;
   std::vector<ChapterFigures::Device> devices;
   std::vector<StepSummary> steps;
   for (std::size_t end = text.find('\n'); end != std::string_view::npos; end = text.find('\n')) {

@@ -27,7 +27,8 @@ inline constexpr std::string_view kSummaryTitle = "gpumemprof summary 1\n";
 
 // The lines of one chapter and of the steps that ended in it.
 std::string summary_lines(const ChapterFigures& chapter, const std::vector<StepSummary>& steps);
-// Skips lines that it does not understand, and what comes after the last whole line.
+// Skips lines that it does not understand, and what comes after the last whole line. Nothing is
+// known from a text of another version.
 FolderSummary read_summary(std::string_view text);
 // Half as many steps: neighbours become one, with the highest peak and the lowest floor of both.
 void thin_out(std::vector<StepSummary>& steps);

@@ -242,5 +242,13 @@ TEST(ChapterSummary, survives_being_cut_off_anywhere) {
   EXPECT_EQ(whole.steps[0].peak_bytes, 100);
 }
 
+TEST(ChapterSummary, of_another_version_is_not_read) {
+  ChapterFigures chapter;
+  chapter.number = 7;
+  const std::string lines = summary_lines(chapter, {});
+  EXPECT_EQ(read_summary(std::string(kSummaryTitle) + lines).chapters.size(), 1U);
+  EXPECT_TRUE(read_summary("gpumemprof summary 2\n" + lines).chapters.empty());
+}
+
 }  // namespace
 }  // namespace gpumemprof

@@ -20,6 +20,8 @@ def _device(peaks: list[int]) -> dict[str, Any]:
         "firmware_bytes": 0,
         "other_processes_bytes": 0,
         "outside_bytes": 500 * MIB,
+        "outside_by_kind": None,
+        "nccl": None,
         "least_free_bytes": GIB,
         "is_exact": True,
         "run_kind": "training",

@@ -20,7 +20,7 @@ from pathlib import Path
 SUFFIXES = (".gmp", ".pickle", ".pkl", ".gz")
 COMMANDS = {
     "report": ["report", "--json"],
-    "replay": ["replay", "--json"],
+    "simulate": ["simulate", "--json"],
     "advise": ["advise", "--json"],
     "fit": ["advise", "--json", "--fit", "1GiB"],
 }

@@ -29,9 +29,8 @@ int explain(const CLI::App& app, const CLI::ParseError& mistake) {
   return 0;
 }
 
-// The command line with a renamed verb under the name that it has today, and with what other
-// commands have as words, "help leaks" and "version", as flags.
-std::vector<const char*> renamed(int argc, const char* const* argv) {
+// The command line with what other commands have as words, "help leaks" and "version", as flags.
+std::vector<const char*> with_flags(int argc, const char* const* argv) {
   std::vector<const char*> words(argv, argv + argc);
   const std::string_view first = argc > 1 ? argv[1] : "";
   if (first == "version") words[1] = "--version";
@@ -40,7 +39,6 @@ std::vector<const char*> renamed(int argc, const char* const* argv) {
     words.resize(std::min<std::size_t>(words.size(), 2));
     words.push_back("--help");
   }
-  if (words.size() > 1) words[1] = current_verb_name(words[1]).data();
   return words;
 }
 
@@ -57,11 +55,7 @@ int dispatch(int argc, const char* const* argv, const Environment& environment) 
     print_out(app.help());
     return exit_code(ErrorCode::usage);
   }
-  const std::vector<const char*> words = renamed(argc, argv);
-  if (current_verb_name(argv[1]) != argv[1]) {
-    app.get_subcommand(words[1])->footer(std::string(argv[1]) + " is now called " + words[1] +
-                                         "; the old name still works in this version.");
-  }
+  const std::vector<const char*> words = with_flags(argc, argv);
   argc = static_cast<int>(words.size());
   argv = words.data();
   if (const std::optional<Error> mistake = unknown_verb(app, argc, argv)) return fail(*mistake);

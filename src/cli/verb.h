@@ -9,7 +9,6 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -37,9 +36,6 @@ struct Verb {
 
 // In the order in which the help lists them.
 std::span<const Verb> verbs();
-
-// The verb that `name` is called today; `name` itself where it was never renamed.
-std::string_view current_verb_name(std::string_view name);
 
 // Prints the sentence to standard error; returns the exit code.
 int fail(const Error& error);

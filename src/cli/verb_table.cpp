@@ -42,9 +42,4 @@ constexpr std::array kVerbs = {GMP_VERBS(GMP_TABLE_LINE)};
 
 std::span<const Verb> verbs() { return kVerbs; }
 
-std::string_view current_verb_name(std::string_view name) {
-  // Hidden; to be removed in the version after next.
-  return name == "replay" ? "simulate" : name;
-}
-
 }  // namespace gpumemprof::cli

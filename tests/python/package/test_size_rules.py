@@ -111,21 +111,31 @@ def test_what_is_too_large_needs_an_exception_and_an_exception_a_need(tmp_path):
     root = tree(
         tmp_path,
         {
-            "src/long.cpp": "int a;\n" * 401,
+            "src/long.cpp": "int a;\n" * 601,
             "src/function.cpp": long_function,
-            **{f"src/many/{number}.h": "" for number in range(21)},
-            "src/small.cpp": "int a;\n" * 400,
+            "src/small.cpp": "int a;\n" * 600,
         },
     )
     assert list(check_sizes.check_sizes(root, {})) == [
-        "src/many: 21 source files; the limit is 20",
         "src/function.cpp:1: f: 82 lines in a function; the limit is 80",
-        "src/long.cpp: 401 lines of code; the limit is 400",
+        "src/long.cpp: 601 lines of code; the limit is 600",
     ]
-    known = {"src/many": "a", "src/function.cpp: f": "b", "src/long.cpp": "c"}
+    known = {"src/function.cpp: f": "b", "src/long.cpp": "c"}
     assert list(check_sizes.check_sizes(root, known)) == []
     assert list(check_sizes.check_sizes(root, {**known, "src/small.cpp": "d"})) == [
         "src/small.cpp keeps the limits now; drop it from EXCEPTIONS"
+    ]
+
+
+def test_what_a_part_holds_may_only_fall(tmp_path):
+    root = tree(tmp_path, {"src/one.cpp": "int a;\n" * 500, "src/two.cpp": "int a;\n" * 500})
+    assert list(check_sizes.check_totals(root, {"src": (2, 1000)})) == []
+    assert list(check_sizes.check_totals(root, {"src": (1, 999)})) == [
+        "src: 2 source files; the limit is 1, and may only fall",
+        "src: 1000 lines; the limit is 999, and may only fall",
+    ]
+    assert list(check_sizes.check_totals(root, {"src": (2, 1100)})) == [
+        "src: 1000 lines; lower the limit of 1100 in check_sizes.py"
     ]
 
 

@@ -138,6 +138,7 @@ void Recording::replay() {
       for (PhaseSpan& span : phases_.back())
         if (span.step > 0) span.step += facts.excerpt->first_step - 1;
     }
+    record->phases = phases_.back();
     KnownLabels start;
     if (known != nullptr && known->places != nullptr) start = {{}, known->places.get(), true};
     record->labels =

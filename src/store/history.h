@@ -5,7 +5,10 @@
 // kNoEvent as a birth means "before the history began", as a death "still live at the end".
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 #include "event/event.h"
 #include "event/memory_source.h"
@@ -58,6 +61,24 @@ struct AllocationColumns {
   [[nodiscard]] bool was_pending_at_start(std::size_t row) const;
   void clear();
   void shrink_to_fit();
+};
+
+// What the program was doing. other: setting up, loading data, … evaluation: a forward between
+// training steps whose results no backward uses; it belongs to the step before it.
+enum class Phase : std::uint8_t { other, forward, backward, optimizer_step, evaluation };
+inline constexpr std::size_t kPhaseCount = 5;
+
+constexpr std::string_view phase_name(Phase phase) {
+  constexpr std::array<std::string_view, kPhaseCount> kNames = {"other", "forward", "backward",
+                                                                "optimizer_step", "evaluation"};
+  return kNames[static_cast<std::size_t>(phase)];
+}
+
+// Consecutive events of one phase, up to the next span's first event. Spans cover all events.
+struct PhaseSpan {
+  std::uint32_t first_event = 0;
+  Phase phase = Phase::other;
+  std::uint32_t step = 0;  // training step, from 1; 0: before the first
 };
 
 // What each allocation is for: one row for each row of the device's allocations. Empty until

@@ -50,6 +50,7 @@ struct DeviceRecord {
   SegmentColumns segments;
   // Made by analysis/sources:
   AllocationLabels labels;
+  std::vector<PhaseSpan> phases;  // of a part of a run: its events, the steps of the run
 };
 
 // Where the times of a device's events are counted from.

@@ -59,24 +59,6 @@ constexpr std::string_view run_kind_name(RunKind kind) {
   return kNames[static_cast<std::size_t>(kind)];
 }
 
-// What the program was doing. other: setting up, loading data, … evaluation: a forward between
-// training steps whose results no backward uses; it belongs to the step before it.
-enum class Phase : std::uint8_t { other, forward, backward, optimizer_step, evaluation };
-inline constexpr std::size_t kPhaseCount = 5;
-
-constexpr std::string_view phase_name(Phase phase) {
-  constexpr std::array<std::string_view, kPhaseCount> kNames = {"other", "forward", "backward",
-                                                                "optimizer_step", "evaluation"};
-  return kNames[static_cast<std::size_t>(phase)];
-}
-
-// Consecutive events of one phase, up to the next span's first event. Spans cover all events.
-struct PhaseSpan {
-  std::uint32_t first_event = 0;
-  Phase phase = Phase::other;
-  std::uint32_t step = 0;  // training step, from 1; 0: before the first
-};
-
 struct SourceFigure {
   std::uint64_t bytes_at_peak = 0;
   std::uint64_t bytes_max = 0;  // its own maximum; generally not at the overall peak

@@ -62,8 +62,8 @@ Values allocation_tags(const Store& /*store*/, const DeviceRecord* device) {
 }
 
 // The training step it was made in; null before the first step.
-Values allocation_steps(const Store& store, const DeviceRecord* device) {
-  const std::vector<PhaseSpan> spans = find_phases(store, *device);
+Values allocation_steps(const Store& /*store*/, const DeviceRecord* device) {
+  const std::vector<PhaseSpan>& spans = device->phases;
   const Column<std::uint32_t>& births = device->allocations.alloc_event;
   return made_with_none(births.size(), std::uint32_t{0}, [&](std::size_t row) {
     if (births[row] == kNoEvent) return std::uint32_t{0};

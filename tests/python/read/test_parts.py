@@ -75,6 +75,11 @@ def test_a_converted_part_says_which_it_is(command: Command, tmp_path: Path) -> 
     assert "This is a part of the run, steps 2" in " ".join(shown.stdout.split())
 
 
+def test_tables_of_a_part_number_steps_as_the_run_does() -> None:
+    allocations = gpumemprof.load(TRAINING, steps=(2, 3)).allocations.to_pandas()
+    assert set(allocations["step"].dropna()) == {2, 3}
+
+
 LONG = {**os.environ, "GPUMEMPROF_WINDOW_EVENTS": "2000"}
 
 

@@ -24,7 +24,7 @@ MOST_FUNCTION_LINES = 80
 
 # Of the sources of each part: files, and lines with comments and empty ones.
 TOTALS: dict[str, tuple[int, int]] = {
-    "src": (994, 98_900),
+    "src": (988, 98_900),
     "python/gpumemprof": (428, 52_600),
     "viewer/src": (92, 12_400),
     "tests": (690, 76_100),

@@ -68,8 +68,7 @@ std::optional<std::string> named_folder(Words words) {
   return names[0];
 }
 
-}  // namespace
-
+// `arguments` is what usually follows its name: "SCRIPT".
 VerbAction python_verb(CLI::App& verb, const std::string& arguments) {
   verb.prefix_command();
   const std::string command =
@@ -81,6 +80,15 @@ VerbAction python_verb(CLI::App& verb, const std::string& arguments) {
       verb.get_name() + " --help");
   return [error](const Environment&) { return fail(error); };
 }
+
+}  // namespace
+
+VerbAction prepare_run(CLI::App& verb) { return python_verb(verb, "SCRIPT"); }
+VerbAction prepare_estimate(CLI::App& verb) { return python_verb(verb, "SCRIPT"); }
+VerbAction prepare_live(CLI::App& verb) { return python_verb(verb, "FILE"); }
+VerbAction prepare_ranks(CLI::App& verb) { return python_verb(verb, "FOLDER"); }
+VerbAction prepare_export(CLI::App& verb) { return python_verb(verb, "--to parquet OUT FILE"); }
+VerbAction prepare_calibrate(CLI::App& verb) { return python_verb(verb, ""); }
 
 std::optional<Error> use_of_python(int argc, const char* const* argv) {
   const std::vector<std::string_view> all(argv, argv + argc);

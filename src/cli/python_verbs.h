@@ -1,5 +1,6 @@
 // Commands that are part of the Python package, as the native command answers them: one sentence
-// that says how to get them. The package handles them before the command line is parsed here.
+// that says how to get them. The package handles them before the command line is parsed here. Of
+// run, estimate, live, ranks, export and calibrate nothing is native.
 #pragma once
 
 #include <optional>
@@ -9,9 +10,6 @@
 #include "cli/verb.h"
 
 namespace gpumemprof::cli {
-
-// For a verb of which nothing is native. `arguments` is what usually follows its name: "SCRIPT".
-VerbAction python_verb(CLI::App& verb, const std::string& arguments);
 
 // `advise --verify`, `convert --to parquet` and `report` of a folder of ranks: parts of native
 // verbs.

@@ -2,7 +2,7 @@
 // and reporting failures.
 //
 // A verb is one file in cli/verbs, which defines prepare_<name>(), one line in cli/verb_table.cpp,
-// and one page, docs/cli/<name>.md.
+// and one page, docs/cli/<name>.md. Those of the Python package are all in cli/python_verbs.cpp.
 #pragma once
 
 #include <functional>

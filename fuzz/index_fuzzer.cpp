@@ -18,6 +18,7 @@
 #include "index/run_index.h"
 #include "report/json/overview_json.h"
 #include "report/text/overview/overview_text.h"
+#include "session/excerpt/indexed_part.h"
 #include "session/recording.h"
 #include "trace/block.h"
 #include "trace/reader.h"
@@ -128,10 +129,10 @@ void read_excerpts(const RunIndex& index, DeviceIndex device) {
     Result<std::unique_ptr<ExcerptSource>> source =
         index.excerpt(device, checkpoints[row], checkpoints[row + 1]);
     if (!source) continue;
-    const auto read = Recording::from(*source.value(), "excerpt");
+    const auto read = Recording::from_excerpt(*source.value(), "excerpt", [&] {
+      return std::vector{known_part(source.value()->excerpt(), checkpoints.back(), 0)};
+    });
     if (!read || read.value()->store().devices().empty()) continue;
-    DeviceRecord& record = *read.value()->store().devices().front();
-    apply_known(source.value()->excerpt(), record);
     const Result<Overview> overview = read.value()->overview();
     if (overview) (void)overview_json(overview.value(), read.value()->store(), kAllGroups);
   }

@@ -198,18 +198,4 @@ Status ExcerptSource::take_later_states(const DefinitionCopy& copy) {
   return Done{};
 }
 
-void apply_known(const Excerpt& excerpt, DeviceRecord& record) {
-  AllocationLabels& labels = record.labels;
-  for (std::size_t row = 0; row < record.allocations.size(); ++row) {
-    const std::uint32_t event = record.allocations.alloc_event[row];
-    const auto known = std::ranges::lower_bound(excerpt.known, event, {}, &KnownAllocation::event);
-    if (known == excerpt.known.end() || known->event != event) continue;
-    labels.source[row] = known->source;
-    labels.flags[row] = known->flags;
-    if (known->name.is_none()) continue;  // the stretch may name it
-    if (labels.name.empty()) labels.name.resize(labels.source.size(), StringId());
-    labels.name[row] = known->name;
-  }
-}
-
 }  // namespace gpumemprof

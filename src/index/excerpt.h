@@ -73,8 +73,4 @@ class ExcerptSource final : public EventSource {
   Excerpt excerpt_;
 };
 
-// Puts what an excerpt knows in place of what was inferred from the stretch alone. The record must
-// be that of the excerpt, replayed and labelled.
-void apply_known(const Excerpt& excerpt, DeviceRecord& record);
-
 }  // namespace gpumemprof

@@ -6,7 +6,6 @@
 #include "session/excerpt/part_source.h"
 
 namespace gpumemprof {
-namespace {
 
 KnownPart known_part(const Excerpt& excerpt, std::uint32_t run_events, std::int64_t first_time_ns) {
   KnownPart known;
@@ -23,6 +22,8 @@ KnownPart known_part(const Excerpt& excerpt, std::uint32_t run_events, std::int6
     known.allocations.push_back({old.event, old.birth_event, old.source, old.flags, old.name});
   return known;
 }
+
+namespace {
 
 const DeviceRecord& record_of(const Recording& recording, DeviceIndex device) {
   const Store& store = recording.store();

@@ -12,6 +12,9 @@
 
 namespace gpumemprof {
 
+// What an excerpt knows of its run, whose first event was at that time.
+KnownPart known_part(const Excerpt& excerpt, std::uint32_t run_events, std::int64_t first_time_ns);
+
 // Labels name the inputs of a run's first steps, say; what is allocated at the same places later is
 // of the same kind. Null: the run has no labels, or nothing of it can be read.
 std::shared_ptr<const LabelledPlaces> places_at_start(const RunIndex& index, DeviceIndex device);

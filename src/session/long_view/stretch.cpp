@@ -2,35 +2,14 @@
 
 #include <algorithm>
 
+#include "session/excerpt/indexed_part.h"
+
 namespace gpumemprof {
 namespace {
 
 // Measured: events, allocations, timeline and groups; and what one definition takes.
 constexpr std::size_t kBytesPerEvent = 150;
 constexpr std::size_t kBytesPerDefinition = 64;
-
-std::vector<PhaseSpan> spans_of(const Excerpt& excerpt) {
-  std::vector<PhaseSpan> spans;
-  if (excerpt.prelude > 0) spans.push_back({0, Phase::other, 0});
-  spans.insert(spans.end(), excerpt.spans.begin(), excerpt.spans.end());
-  return spans;
-}
-
-KnownPart known_part_of(const Excerpt& excerpt, std::uint64_t run_events,
-                        std::int64_t run_start_ns) {
-  KnownPart known;
-  known.device = excerpt.device;
-  known.kind = excerpt.kind;
-  known.range.from = excerpt.first_event;
-  known.range.to = excerpt.end_event;
-  known.range.run_events = static_cast<std::uint32_t>(run_events);
-  known.range.lead_in = excerpt.prelude;
-  known.range.run_start_ns = run_start_ns;
-  known.spans = spans_of(excerpt);
-  for (const KnownAllocation& old : excerpt.known)
-    known.allocations.push_back({old.event, old.birth_event, old.source, old.flags, old.name});
-  return known;
-}
 
 // Reading takes a part of the time: the rest needs no lock.
 class UnlockingSource final : public EventSource {
@@ -56,11 +35,11 @@ Result<std::shared_ptr<const Stretch>> Stretch::open(const RunIndex& index, Devi
   std::unique_lock lock(*run.reading);
   Result<std::unique_ptr<ExcerptSource>> source = index.excerpt(device, from, to);
   if (!source) return source.error();
-  const std::uint64_t run_events = index.checkpoints(device).back();
+  const std::uint32_t run_events = index.checkpoints(device).back();
   UnlockingSource unlocking(*source.value(), lock);
   const Result<std::shared_ptr<const Recording>> recording =
       Recording::from_excerpt(unlocking, index.at_peak().path, [&] {
-        KnownPart known = known_part_of(source.value()->excerpt(), run_events, run.start_ns);
+        KnownPart known = known_part(source.value()->excerpt(), run_events, run.start_ns);
         known.places = run.places;
         return std::vector<KnownPart>{std::move(known)};
       });

@@ -11,6 +11,7 @@
 #include "analysis/timeline/timeline.h"
 #include "index/indexed_run.h"
 #include "report/json/overview_json.h"
+#include "session/excerpt/indexed_part.h"
 
 namespace gpumemprof {
 namespace {
@@ -113,17 +114,18 @@ void compare_excerpt(const IndexedRun& run, const DeviceRecord& record, std::uin
                      std::uint32_t to) {
   Result<std::unique_ptr<ExcerptSource>> source = run.index->excerpt(record.device, from, to);
   ASSERT_TRUE(source);
-  const Result<std::shared_ptr<const Recording>> part = Recording::from(*source.value(), "excerpt");
+  // With the phases and sources of the whole run.
+  const Result<std::shared_ptr<const Recording>> part =
+      Recording::from_excerpt(*source.value(), "excerpt", [&] {
+        return std::vector{known_part(source.value()->excerpt(),
+                                      static_cast<std::uint32_t>(record.events.size()), 0)};
+      });
   ASSERT_TRUE(part) << part.error().sentence();
   const Excerpt& excerpt = source.value()->excerpt();
   EXPECT_EQ(excerpt.first_event, from);
   EXPECT_EQ(excerpt.end_event, to);
-  const Store& store = part.value()->store();
-  DeviceRecord& read = *store.devices().front();
+  const DeviceRecord& read = *part.value()->store().devices().front();
   ASSERT_EQ(read.events.size(), excerpt.prelude + (to - from));
-  // With the phases and sources of the whole run.
-  read.labels = label_allocations(store, read, excerpt.spans, {excerpt.kind, {}});
-  apply_known(excerpt, read);
   for (const std::uint32_t event : {from, from + (to - from) / 3, from + (to - from) / 2, to - 1}) {
     ASSERT_EQ(state_at(read, Moment::after(excerpt.from_run(event))),
               state_at(record, Moment::after(event)))

@@ -268,10 +268,10 @@ void fields(Archive& archive, StepSummary& x) {
 }
 template <typename Archive>
 void fields(Archive& archive, Completeness& x) {
-  archive.all(x, x.is_recording, x.is_closed, x.reason, x.problem, x.made, x.lost, x.recorded,
-              x.least_lost, x.inferred_frees, x.was_paused, x.summarised, x.chapters,
-              x.lost_periods, x.exact_until_ns, x.excerpts, x.host_resident_bytes,
-              x.host_available_bytes, x.host_total_bytes);
+  archive.all(x, x.is_recording, x.is_closed, LeftOut{x.is_being_written}, x.reason, x.problem,
+              x.made, x.lost, x.recorded, x.least_lost, x.inferred_frees, x.was_paused,
+              x.summarised, x.chapters, x.lost_periods, x.exact_until_ns, x.excerpts,
+              x.host_resident_bytes, x.host_available_bytes, x.host_total_bytes);
 }
 template <typename Archive>
 void fields(Archive& archive, Overview& x) {

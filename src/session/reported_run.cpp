@@ -2,6 +2,7 @@
 
 #include <new>
 
+#include "base/process.h"
 #include "session/excerpt/indexed_moment.h"
 #include "session/excerpt/long_file.h"
 
@@ -59,6 +60,15 @@ Result<bool> ReportedRun::survey() {
 }
 
 Result<Overview> ReportedRun::overview(const OverviewOptions& options) {
+  Result<Overview> made = make_overview(options);
+  if (made && made.value().completeness.is_recording && !made.value().completeness.is_closed) {
+    const ProcessFacts& process = store().facts().process();
+    made.value().completeness.is_being_written = is_being_written(path_, process.host, process.pid);
+  }
+  return made;
+}
+
+Result<Overview> ReportedRun::make_overview(const OverviewOptions& options) {
   if (whole_) return whole_->overview(options);
   if (index_ != nullptr) {
     Result<Overview> found = from_index(options);

@@ -35,6 +35,7 @@ class ReportedRun {
   [[nodiscard]] const std::string& note() const { return note_; }
 
  private:
+  Result<Overview> make_overview(const OverviewOptions& options);
   Result<Overview> from_index(const OverviewOptions& options) const;
   Result<Overview> at_event(Overview overview, std::uint32_t event) const;
   Result<bool> survey();

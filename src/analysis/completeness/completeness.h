@@ -28,6 +28,8 @@ struct LostPeriod {
 struct Completeness {
   bool is_recording = false;  // false: a snapshot, which does not say how it ended
   bool is_closed = false;
+  // Of one that is not closed; nothing where nobody looked, or could not see it.
+  std::optional<bool> is_being_written;
   std::string reason;   // why it ended
   std::string problem;  // why recording stopped early; empty: it did not
   // What the program did; unknown if the file was not closed, recording was paused, or the file has

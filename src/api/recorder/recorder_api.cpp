@@ -8,7 +8,7 @@
 
 #include "api/answer.h"
 #include "api/recorder/cuda_member.h"
-#include "api/recorder/own_process.h"
+#include "base/process.h"
 #include "capture/capture.h"
 #include "capture/libtorch/libtorch.h"
 #include "event/alloc_conf.h"

@@ -20,6 +20,7 @@ from typing import Any
 import gpumemprof
 import pytest
 from capture_programs import run_command, run_recorded
+from live.growing import wait_until
 
 # The recorder's thread shares one core with 16 busy ones, and gets only the time they leave.
 STARVED = """
@@ -156,6 +157,19 @@ def test_a_killed_program_leaves_a_file_that_says_so(tmp_path: Path) -> None:
         gpumemprof.load(tmp_path / "run.gmp")
     told(tmp_path, "convert", "run.gmp", "--to", "gmp", "copy.gmp")
     assert load(tmp_path / "copy.gmp").completeness["is_closed"] is False
+
+
+def test_a_report_looks_whether_the_program_still_runs(tmp_path: Path) -> None:
+    program = BRIEF + "sys.stdin.read()"
+    words = [sys.executable, "-m", "gpumemprof", "run", "--cpu", "-o", "run.gmp", "-c", program]
+    report = ["report", "--json", "run.gmp"]
+    with subprocess.Popen(words, cwd=tmp_path, stdin=subprocess.PIPE) as running:
+        wait_until(lambda: "the program is still running" in told(tmp_path, *report).stdout)
+        running.kill()
+    # It has only just grown: a process that this machine does not show may write it.
+    assert "the program was killed, or is still running" in told(tmp_path, *report).stdout
+    os.utime(tmp_path / "run.gmp", (0, 0))
+    assert "the program was killed. What" in told(tmp_path, *report).stdout
 
 
 def test_a_full_disk_ends_the_recording_with_its_reason(tmp_path: Path) -> None:

@@ -84,6 +84,15 @@ std::string kept_sentence(const Completeness& found) {
   return text;
 }
 
+std::string not_closed_sentence(const Completeness& found) {
+  const char* const why = !found.is_being_written   ? "the program was killed, or is still running"
+                          : *found.is_being_written ? "the program is still running"
+                                                    : "the program was killed";
+  return fmt::format(
+      "The recording was not closed: {}. What it did in its last moments (about 0.4 s) is missing.",
+      why);
+}
+
 // "This is a part of the run: steps 88–91 of cuda:0, around its peak (events 1,000 to 1,999 of
 // 100,000)."
 std::string excerpt_sentence(const Completeness::Excerpt& excerpt) {
@@ -109,9 +118,7 @@ std::vector<std::string> missing_sentences(const Completeness& found) {
     sentences.push_back(excerpt_sentence(excerpt));
   if (found.is_whole()) return sentences;
   if (!found.is_closed) {
-    sentences.emplace_back(
-        "The recording was not closed: the program was killed, or is still running. What it did in "
-        "its last moments (about 0.4 s) is missing.");
+    sentences.push_back(not_closed_sentence(found));
     if (found.is_host_memory_low()) sentences.push_back(host_memory_sentence(found));
   }
   if (!found.problem.empty()) {

@@ -42,10 +42,11 @@ capture::StartOptions start_options(const char* path, const gpumemprof_record_op
   return options;
 }
 
-// A program that ends without its recorder's end: exit() from anywhere, or _exit().
+// A program that ends without its recorder's end: exit() from anywhere, _exit(), or by a signal.
 void close_at_exit() {
   static const bool kIsWatched = [] {
     capture::watch_exit();
+    capture::watch_signals("");
     return std::atexit([] { capture::stop_all("exit"); }) == 0;
   }();
   static_cast<void>(kIsWatched);

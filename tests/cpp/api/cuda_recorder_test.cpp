@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
@@ -315,6 +316,24 @@ TEST_F(CudaRecorder, ClosesTheFileOfAProgramThatExits) {
     ASSERT_TRUE(report);
     EXPECT_THAT(*report, HasSubstr(is_at_once ? "\"ended\": \"_exit 7\"" : "\"ended\": \"exit\""));
   }
+}
+
+TEST_F(CudaRecorder, ClosesTheFileOfAProgramThatASignalEnds) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const gpumemprof::Recorder recorder(path);
+    allocate(20 * kMiB);
+    ::raise(SIGTERM);
+    ::_exit(7);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFSIGNALED(status));
+  EXPECT_EQ(WTERMSIG(status), SIGTERM);
+  EXPECT_EQ(recorded_device().peak().allocated_bytes, 20 * kMiB);
+  const auto report = recording->report_json();
+  ASSERT_TRUE(report);
+  EXPECT_THAT(*report, HasSubstr("\"ended\": \"signal SIGTERM\""));
 }
 
 TEST(CudaRecorderWithoutTorch, IsRefusedWithASentence) {

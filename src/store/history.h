@@ -8,6 +8,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "event/event.h"
@@ -80,6 +81,11 @@ struct PhaseSpan {
   Phase phase = Phase::other;
   std::uint32_t step = 0;  // training step, from 1; 0: before the first
 };
+
+// The span that the event is in; null before the first.
+const PhaseSpan* span_at(std::span<const PhaseSpan> spans, std::uint32_t event);
+// Its step; 0 for kNoEvent, too.
+std::uint32_t step_at(std::span<const PhaseSpan> spans, std::uint32_t event);
 
 // What each allocation is for: one row for each row of the device's allocations. Empty until
 // analysis/sources fills it.

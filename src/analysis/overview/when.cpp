@@ -15,11 +15,10 @@ constexpr std::string_view kOptimizerStep = "Optimizer.step#";
 // The span that contains `event` gives its phase and its step, numbered as in the table of steps.
 void place_in_phases(const std::vector<PhaseSpan>& phases, std::uint32_t event, When& when) {
   const auto is_known = [](const PhaseSpan& span) { return span.phase != Phase::other; };
-  const auto next = std::ranges::upper_bound(phases, event, {}, &PhaseSpan::first_event);
-  if (next == phases.begin()) return;
-  const PhaseSpan& span = *std::prev(next);
-  if (std::ranges::any_of(phases, is_known)) when.phase = span.phase;
-  if (phases.back().step > 0) when.step = span.step;
+  const PhaseSpan* const span = span_at(phases, event);
+  if (span == nullptr) return;
+  if (std::ranges::any_of(phases, is_known)) when.phase = span->phase;
+  if (phases.back().step > 0) when.step = span->step;
 }
 
 // If no step was recognized: steps as torch.profiler numbers them, else by counting optimizer

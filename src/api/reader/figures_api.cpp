@@ -12,11 +12,6 @@
 namespace gpumemprof::api {
 namespace {
 
-const PhaseSpan* span_at(const std::vector<PhaseSpan>& spans, std::uint32_t event) {
-  const auto next = std::ranges::upper_bound(spans, event, {}, &PhaseSpan::first_event);
-  return next == spans.begin() ? nullptr : &*std::prev(next);
-}
-
 gpumemprof_moment moment_row(const OpenedDevice& device, std::uint32_t event) {
   gpumemprof_moment row{};
   row.event = event;

@@ -63,14 +63,9 @@ Values allocation_tags(const Store& /*store*/, const DeviceRecord* device) {
 
 // The training step it was made in; null before the first step.
 Values allocation_steps(const Store& /*store*/, const DeviceRecord* device) {
-  const std::vector<PhaseSpan>& spans = device->phases;
   const Column<std::uint32_t>& births = device->allocations.alloc_event;
-  return made_with_none(births.size(), std::uint32_t{0}, [&](std::size_t row) {
-    if (births[row] == kNoEvent) return std::uint32_t{0};
-    const auto after =
-        std::ranges::upper_bound(spans, births[row], std::less<>(), &PhaseSpan::first_event);
-    return after == spans.begin() ? std::uint32_t{0} : std::prev(after)->step;
-  });
+  return made_with_none(births.size(), std::uint32_t{0},
+                        [&](std::size_t row) { return step_at(device->phases, births[row]); });
 }
 
 template <Column<std::uint32_t> AllocationColumns::* kEvent>

@@ -3,15 +3,6 @@
 #include <algorithm>
 
 namespace gpumemprof {
-namespace {
-
-std::uint32_t step_in(const std::vector<PhaseSpan>& spans, std::uint32_t event) {
-  const auto after = std::ranges::upper_bound(spans, event, {}, &PhaseSpan::first_event);
-  return after == spans.begin() ? 0 : std::prev(after)->step;
-}
-
-}  // namespace
-
 DeviceOutline SurveyedOutline::device(DeviceIndex device) const {
   const Survey::Result& found = *run_.found(device);
   return {run_.store().device_name(device),
@@ -23,7 +14,7 @@ DeviceOutline SurveyedOutline::device(DeviceIndex device) const {
 }
 
 std::uint32_t SurveyedOutline::step_at(DeviceIndex device, std::uint32_t event) const {
-  return step_in(run_.found(device)->spans, event);
+  return gpumemprof::step_at(run_.found(device)->spans, event);
 }
 
 std::uint32_t SurveyedOutline::begin_of_step(DeviceIndex device, std::uint32_t step) const {
@@ -77,7 +68,8 @@ std::uint32_t IndexOutline::step_at(DeviceIndex device, std::uint32_t event) con
   const std::vector<std::uint32_t>& checkpoints = index_.checkpoints(device);
   const auto behind = std::ranges::upper_bound(checkpoints, event);
   if (behind == checkpoints.end()) return step_before(device, checkpoints.size() - 1);
-  return step_in(spans(device, static_cast<std::size_t>(behind - checkpoints.begin())), event);
+  return gpumemprof::step_at(spans(device, static_cast<std::size_t>(behind - checkpoints.begin())),
+                             event);
 }
 
 std::uint32_t IndexOutline::begin_of_step(DeviceIndex device, std::uint32_t step) const {

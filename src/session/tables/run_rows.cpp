@@ -41,12 +41,6 @@ void set_lifetime(AllocationRow& row, std::int64_t free_time_ns) {
   row.lifetime_ns = std::max<std::int64_t>(free_time_ns - row.time_ns, 0);
 }
 
-std::uint32_t step_of(const std::vector<PhaseSpan>& spans, std::uint32_t event) {
-  if (event == kNoEvent) return 0;
-  const auto after = std::ranges::upper_bound(spans, event, {}, &PhaseSpan::first_event);
-  return after == spans.begin() ? 0 : std::prev(after)->step;
-}
-
 // Rows that are freed in a later window wait for it.
 class WindowRows {
  public:
@@ -112,7 +106,7 @@ void take_rows(const Recording& recording, const TakeRow& take) {
       const std::uint32_t free = rows.free_requested_event[index];
       row.birth = number(birth);
       row.free = number(free);
-      row.step = step_of(recording.phases()[device], birth);
+      row.step = step_at(recording.phases()[device], birth);
       // What the lead-in of an excerpt allocates is older than it.
       if (birth == kNoEvent || birth < record.lead_in) row.time_ns = kUnknownTime;
       if (free < record.events.size()) set_lifetime(row, record.events.time_ns[free]);

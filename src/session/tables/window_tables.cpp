@@ -15,12 +15,6 @@
 namespace gpumemprof {
 namespace {
 
-std::uint32_t step_at(const std::vector<PhaseSpan>& spans, std::uint32_t event) {
-  if (event == kNoEvent) return 0;
-  const auto after = std::ranges::upper_bound(spans, event, std::less<>(), &PhaseSpan::first_event);
-  return after == spans.begin() ? 0 : std::prev(after)->step;
-}
-
 std::vector<std::uint32_t> copied(const Column<std::uint32_t>& column) {
   return {column.begin(), column.end()};
 }

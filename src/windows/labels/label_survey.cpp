@@ -46,11 +46,6 @@ std::optional<std::size_t> row_of_key(const LocalView& view, std::uint64_t key) 
   return first < rows && view.birth(first) == key ? std::optional(first) : std::nullopt;
 }
 
-Phase phase_at(const std::vector<PhaseSpan>& spans, std::uint32_t event) {
-  const auto after = std::ranges::upper_bound(spans, event, std::less<>(), &PhaseSpan::first_event);
-  return after == spans.begin() ? spans.front().phase : std::prev(after)->phase;
-}
-
 }  // namespace
 
 void SurveyedLabelSets::add(std::span<const Label> labels) {
@@ -187,9 +182,9 @@ void LabelSurvey::note_place(const LocalView& view, std::size_t row, const LateL
   };
   if (label.kind == LabelKind::input && is_last(input_rows_, stack.index))
     places_.inputs.insert_or_assign(stack.index, label.name);
-  if (label.kind != LabelKind::buffer || birth == kNoEvent || spans.empty() ||
-      phase_at(spans, birth) != Phase::forward)
-    return;
+  if (label.kind != LabelKind::buffer || birth == kNoEvent) return;
+  const PhaseSpan* const span = span_at(spans, birth);
+  if (span == nullptr || span->phase != Phase::forward) return;
   const std::uint32_t frame = store_.stacks().frame(stack).index;
   if (is_last(buffer_rows_, frame))
     places_.buffers.insert_or_assign(frame, {label.name, allocations.requested_bytes[row]});

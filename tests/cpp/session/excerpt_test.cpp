@@ -23,11 +23,6 @@ std::vector<std::string> recordings() {
   return found;
 }
 
-std::uint32_t step_at(const std::vector<PhaseSpan>& spans, std::uint32_t event) {
-  const auto after = std::ranges::upper_bound(spans, event, {}, &PhaseSpan::first_event);
-  return after == spans.begin() ? 0 : std::prev(after)->step;
-}
-
 class Excerpts : public testing::TestWithParam<std::string> {};
 
 TEST_P(Excerpts, ShowWhatTheWholeRunShows) {

@@ -13,14 +13,6 @@ namespace {
 
 using Words = std::span<const std::string_view>;
 
-Error needs_package(const std::string& what, const std::string& command) {
-  const std::string next =
-      "install that with pip, from a wheel of gpumemprof or from its sources, ";
-  return {ErrorCode::environment,
-          what + " needs the Python package, which this command does not include", "",
-          next + "then type python -m gpumemprof " + command};
-}
-
 // Without those of a program that is to be run.
 Words our_words(Words words) { return {words.begin(), std::ranges::find(words, "--")}; }
 
@@ -33,17 +25,6 @@ bool is_verification(Words words) {
   return std::ranges::any_of(our_words(words), [](std::string_view word) {
     return word == "--verify" || word.starts_with("--verify=");
   });
-}
-
-// The format, if it is one that PyArrow writes.
-std::optional<std::string> arrow_format(Words words) {
-  for (std::size_t index = 0; index < words.size(); ++index) {
-    std::string_view format;
-    if (words[index] == "--to" && index + 1 < words.size()) format = words[index + 1];
-    if (words[index].starts_with("--to=")) format = words[index].substr(5);
-    if (format == "parquet" || format == "arrow") return std::string(format);
-  }
-  return std::nullopt;
 }
 
 // A folder of chapters is one recording, which is read here.
@@ -67,6 +48,18 @@ std::optional<std::string> named_folder(Words words) {
   if (names.size() != 1 || !std::filesystem::is_directory(names[0], unknown)) return std::nullopt;
   return names[0];
 }
+
+}  // namespace
+
+Error needs_package(const std::string& what, const std::string& command) {
+  const std::string next =
+      "install that with pip, from a wheel of gpumemprof or from its sources, ";
+  return {ErrorCode::environment,
+          what + " needs the Python package, which this command does not include", "",
+          next + "then type python -m gpumemprof " + command};
+}
+
+namespace {
 
 // `arguments` is what usually follows its name: "SCRIPT".
 VerbAction python_verb(CLI::App& verb, const std::string& arguments) {
@@ -97,8 +90,6 @@ std::optional<Error> use_of_python(int argc, const char* const* argv) {
   if (asks_for_help(words)) return std::nullopt;
   if (all[1] == "advise" && is_verification(words))
     return needs_package("advise --verify", "advise --verify REMEDY -- SCRIPT");
-  if (const auto format = arrow_format(words); format && all[1] == "convert")
-    return needs_package("convert --to " + *format, "convert FILE OUT --to " + *format);
   const bool is_view = all[1] == "view";
   if (all[1] != "report" && !is_view) return std::nullopt;
   const std::optional<std::string> folder = named_folder(words);

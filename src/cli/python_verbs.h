@@ -11,8 +11,10 @@
 
 namespace gpumemprof::cli {
 
-// `advise --verify`, `convert --to parquet` and `report` of a folder of ranks: parts of native
-// verbs.
+// `what` needs the package, in which it is typed as `command`.
+Error needs_package(const std::string& what, const std::string& command);
+
+// `advise --verify`, and `report` of a folder of ranks: parts of native verbs.
 std::optional<Error> use_of_python(int argc, const char* const* argv);
 
 }  // namespace gpumemprof::cli

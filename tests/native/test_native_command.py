@@ -85,7 +85,9 @@ def test_says_how_to_get_what_needs_python(installed: Path, words: list[str]) ->
 def test_says_so_of_parts_of_its_own_verbs(installed: Path, tmp_path: Path) -> None:
     verify = command(installed, "advise", "--verify", "fused", "--", "train.py", "--json")
     ranks = command(installed, "report", tmp_path)
-    assert (verify.returncode, ranks.returncode) == (4, 4)
+    parquet = command(installed, "convert", tmp_path, tmp_path / "out.parquet")
+    assert (verify.returncode, ranks.returncode, parquet.returncode) == (4, 4, 4)
+    assert "python -m gpumemprof convert FILE OUT --to parquet" in parquet.stderr
     assert "with pip, from a wheel" in verify.stderr
     assert f"python -m gpumemprof ranks {tmp_path}" in ranks.stderr
     assert command(installed, "report", tmp_path, "--help").returncode == 0

@@ -1,4 +1,4 @@
-"""Runs ``gpumemprof convert --to parquet`` and ``--to arrow``; the core writes the other formats.
+"""Runs ``gpumemprof convert`` to Parquet and Arrow; the core writes the other formats.
 
 ``export`` writes the same tables of many recordings, for engines that read folders of them.
 """
@@ -32,14 +32,22 @@ def is_wanted(words: Sequence[str]) -> bool:
 
     >>> is_wanted(["run.gmp", "out", "--to", "arrow"])
     True
-    >>> is_wanted(["run.gmp", "out", "--to=gmp"])
+    >>> is_wanted(["run.gmp", "out.parquet", "--to=gmp"])
     False
+    >>> is_wanted(["run.gmp", "--device", "0", "out.parquet"])
+    True
     """
-    if any(word in {"-h", "--help"} for word in words):
-        return False
-    after = [following for word, following in zip(words, words[1:]) if word == "--to"]
-    joined = [word.removeprefix("--to=") for word in words if word.startswith("--to=")]
-    return any(name in FORMATS for name in (*after, *joined))
+    try:
+        given, _ = _parser().parse_known_args(list(words))
+    except UsageError:
+        return False  # the core says what is wrong
+    return not given.help and _format_of(given) in FORMATS
+
+
+def _format_of(given: argparse.Namespace) -> str:
+    """What the user names, or else which of FORMATS the output ends like; empty: another."""
+    by_suffix = next((name for name in FORMATS if given.out.endswith(f".{name}")), "")
+    return by_suffix if given.to is None else str(given.to)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -67,7 +75,7 @@ def _say(sentence: str) -> None:
     print(printable(f"gpumemprof: {sentence}"), file=sys.stderr, flush=True)
 
 
-def _run(arguments: Sequence[str]) -> int:
+def _parser() -> CommandParser:
     parser = CommandParser("gpumemprof convert", "")
     parser.add_argument("--to")
     parser.add_argument("--table")
@@ -78,15 +86,17 @@ def _run(arguments: Sequence[str]) -> int:
     parser.add_argument("-f", "--force", action="store_true")
     parser.add_argument("--at")
     parser.add_argument("--clock-of")
-    parser.add_argument("words", nargs="*")
-    given = parser.parse(arguments)
+    parser.add_argument("recording")
+    parser.add_argument("out")
+    return parser
+
+
+def _run(arguments: Sequence[str]) -> int:
+    given = _parser().parse(arguments)
+    to = _format_of(given)
     for flag, value in (("--at", given.at), ("--clock-of", given.clock_of)):
         if value is not None:
-            raise UsageError(
-                f"{flag} does not belong to --to {given.to}", "usage", "", "leave it out"
-            )
-    if len(given.words) != 2:
-        raise parser.mistake("convert needs a recording, and where to write it")
+            raise UsageError(f"{flag} does not belong to --to {to}", "usage", "", "leave it out")
     if given.table is not None and given.table not in TABLES:
         raise UsageError(
             f"there is no table '{given.table}'", "usage", "", f"the tables are {', '.join(TABLES)}"
@@ -104,11 +114,11 @@ def _run(arguments: Sequence[str]) -> int:
             "leave the others out",
         )
     pyarrow_or_error()
-    recording, out = given.words
-    with _out_files(out, given.table, given.to, given.force) as paths:
+    recording, out = given.recording, given.out
+    with _out_files(out, given.table, to, given.force) as paths:
         part = _part(recording, given)
         missing = write_recorded(
-            recording if part is None else part, paths, given.to, device_number(given.device)
+            recording if part is None else part, paths, to, device_number(given.device)
         )
     for sentence in missing.sentences:
         _say(f"{recording}: {sentence}")

@@ -1,11 +1,13 @@
 // `gpumemprof convert`: a recording in another format.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <array>
 #include <optional>
 
 #include "cli/flags/device_flag.h"
 #include "cli/flags/moment_flag.h"
 #include "cli/flags/part_flag.h"
+#include "cli/python_verbs.h"
 #include "cli/verb.h"
 #include "report/text/overview/completeness_text.h"
 #include "session/excerpt/scanned_run.h"
@@ -34,10 +36,19 @@ Error usage_of_format(const std::string& flag, const Format& format, const std::
           hint};
 }
 
-// The package writes two more before it comes here.
-std::string convertible_formats() {
-  constexpr std::array<std::string_view, 2> kOfPackage = {"parquet", "arrow"};
-  return writable_formats(kOfPackage);
+// The package writes two more before it comes here; their suffixes are their names.
+constexpr std::array<std::string_view, 2> kOfPackage = {"parquet", "arrow"};
+
+std::string convertible_formats() { return writable_formats(kOfPackage); }
+
+// The only one of this suffix; empty: there is none, or several.
+std::string format_of_suffix(const std::string& output) {
+  std::vector<std::string_view> names;
+  for (const Format& format : formats())
+    if (format.write != nullptr && output.ends_with(format.suffix)) names.push_back(format.name);
+  for (const std::string_view name : kOfPackage)
+    if (output.ends_with("." + std::string(name))) names.push_back(name);
+  return names.size() == 1 ? std::string(names.front()) : std::string();
 }
 
 std::string next_step(const Format& format, const std::string& output) {
@@ -135,12 +146,17 @@ int export_run(const ConvertFlags& flags, const Format& format, const ExportOpti
   return finish_convert(flags, format, run.value()->completeness(), run.value()->cut());
 }
 
-int run_convert(const ConvertFlags& flags) {
-  const Format* format = find_format(flags.format);
+int run_convert(const ConvertFlags& flags, const Environment& environment) {
+  const std::string name = flags.format.empty() ? format_of_suffix(flags.output) : flags.format;
+  if (name.empty())
+    return fail({ErrorCode::usage, "'" + flags.output + "' does not end like one of the formats",
+                 "", "add --to " + convertible_formats()});
+  if (!environment.is_in_package && std::ranges::find(kOfPackage, name) != kOfPackage.end())
+    return fail(needs_package("convert --to " + name, "convert FILE OUT --to " + name));
+  const Format* format = find_format(name);
   if (format == nullptr || format->write == nullptr) {
-    return fail({ErrorCode::usage,
-                 "--to takes " + convertible_formats() + ", not '" + flags.format + "'", "",
-                 "try --to torch-snapshot"});
+    return fail({ErrorCode::usage, "--to takes " + convertible_formats() + ", not '" + name + "'",
+                 "", "try --to torch-snapshot"});
   }
   const Result<std::optional<DeviceIndex>> device = parse_device(flags.device);
   if (!device) return fail(device.error());
@@ -181,9 +197,9 @@ VerbAction prepare_convert(CLI::App& verb) {
       ->type_name("FILE")
       ->required();
   verb.add_option("output", flags->output, "The file to write")->type_name("OUT")->required();
-  verb.add_option("--to", flags->format, "The format to write: " + convertible_formats())
-      ->type_name("FORMAT")
-      ->required();
+  verb.add_option("--to", flags->format,
+                  "The format to write: " + convertible_formats() + " (default: by OUT's suffix)")
+      ->type_name("FORMAT");
   add_part_flags(verb, flags->part);
   verb.add_option("--device", flags->device, "Of a part or a profile, only this device: cuda:0")
       ->type_name("DEVICE");
@@ -194,7 +210,7 @@ VerbAction prepare_convert(CLI::App& verb) {
   verb.add_option("--table", flags->table, "For csv, parquet and arrow: only this table, to a file")
       ->type_name("TABLE");
   verb.add_flag("-f,--force", flags->overwrites, "Replace an existing output file");
-  return [flags](const Environment&) { return run_convert(*flags); };
+  return [flags](const Environment& environment) { return run_convert(*flags, environment); };
 }
 
 }  // namespace gpumemprof::cli

@@ -65,8 +65,11 @@ WRONG_CALLS = {
     "report": "report needs FILE; see gpumemprof report --help",
     "view": "view needs FILE; see gpumemprof view --help",
     "convert x --to gmp": "convert needs OUT; see gpumemprof convert --help",
-    "convert x y": "convert needs --to FORMAT; see gpumemprof convert --help",
-    "convert": "convert needs FILE and OUT and --to FORMAT; see gpumemprof convert --help",
+    "convert x y": "'y' does not end like one of the formats; add --to torch-snapshot, gmp, "
+    "folded, pprof, speedscope, perfetto, csv, parquet or arrow",
+    "convert x y.json": "'y.json' does not end like one of the formats; add --to torch-snapshot, "
+    "gmp, folded, pprof, speedscope, perfetto, csv, parquet or arrow",
+    "convert": "convert needs FILE and OUT; see gpumemprof convert --help",
     "report x --frob": "unknown flag '--frob'; see gpumemprof report --help",
     "report --frob": "unknown flag '--frob'; see gpumemprof report --help",
     "report x --jsn": "unknown flag '--jsn', did you mean '--json'?",

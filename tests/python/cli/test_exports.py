@@ -174,6 +174,30 @@ def test_mistakes_are_one_sentence_and_leave_nothing(
     assert not out.exists()
 
 
+SUFFIXES = {
+    **{name: name for name in ("gmp", "folded", "csv", "parquet", "arrow")},
+    "torch-snapshot": "pickle",
+    "pprof": "pb.gz",
+    "speedscope": "speedscope.json",
+    "perfetto": "pftrace",
+}
+
+
+@pytest.mark.parametrize("name", SUFFIXES)
+def test_the_suffix_of_the_output_says_the_format(
+    command: Command, source: Path, tmp_path: Path, name: str
+) -> None:
+    table = ("--table", "frames") if name in {"csv", "parquet", "arrow"} else ()
+    out, asked = tmp_path / f"out.{SUFFIXES[name]}", tmp_path / "asked"
+    write(command, source, asked, "--to", name, *table)
+    # Between the words, where flags may stand too.
+    done = command("convert", source, *table, out)
+    assert done.returncode == 0, done.stderr
+    assert out.read_bytes() == asked.read_bytes()
+    write(command, source, tmp_path / "other.parquet", "--to", "gmp")
+    assert (tmp_path / "other.parquet").read_bytes().startswith(b"\x89GMP")
+
+
 @pytest.mark.parametrize("name", ["csv", "parquet"])
 @pytest.mark.parametrize("flags", [[], ["-f"]], ids=["", "force"])
 def test_tables_do_not_replace_a_file(

@@ -158,6 +158,10 @@ OverviewOptions some_overview(std::size_t devices, Choices& choices) {
         AskedMoment::Kind::event,
         static_cast<std::uint32_t>(choices.one_in(4) ? choices.number() : choices.below(3000))};
   }
+  if (choices.one_in(6)) {
+    options.at.kind = AskedMoment::Kind::step;
+    options.at.step = static_cast<std::uint32_t>(choices.below(12));
+  }
   return options;
 }
 

@@ -20,6 +20,8 @@ OverviewOptions options_from(const std::string& moment, std::uint32_t event,
     options.at.kind = AskedMoment::Kind::end;
   } else if (moment == "event") {
     options.at = {AskedMoment::Kind::event, event};
+  } else if (moment == "step") {
+    options.at = {AskedMoment::Kind::step, 0, event};
   }
   return options;
 }

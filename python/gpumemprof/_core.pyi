@@ -118,7 +118,7 @@ class TableKind(enum.Enum):
     stacks = 3
     frames = 4
 
-_Moment = Literal["peak", "end", "event"]
+_Moment = Literal["peak", "end", "event", "step"]
 
 def open(
     path: bytes, events: tuple[int, int] | None = None, steps: tuple[int, int] | None = None

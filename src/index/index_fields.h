@@ -114,7 +114,7 @@ void fields(Archive& archive, DeviceReplay& x) {
 }
 template <typename Archive>
 void fields(Archive& archive, AskedMoment& x) {
-  archive.all(x, x.kind, x.event);
+  archive.all(x, x.kind, x.event, LeftOut{x.step});
 }
 template <typename Archive>
 void fields(Archive& archive, When& x) {

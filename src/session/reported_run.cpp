@@ -3,6 +3,7 @@
 #include <new>
 
 #include "base/process.h"
+#include "session/excerpt/excerpt.h"
 #include "session/excerpt/indexed_moment.h"
 #include "session/excerpt/long_file.h"
 
@@ -70,6 +71,7 @@ Result<Overview> ReportedRun::overview(const OverviewOptions& options) {
 
 Result<Overview> ReportedRun::make_overview(const OverviewOptions& options) {
   if (whole_) return whole_->overview(options);
+  if (options.at.kind == AskedMoment::Kind::step) return at_step(options);
   if (index_ != nullptr) {
     Result<Overview> found = from_index(options);
     // What the checkpoints of a damaged index do not show, the recording does.
@@ -99,6 +101,40 @@ Result<Overview> ReportedRun::make_overview(const OverviewOptions& options) {
   } catch (const std::bad_alloc&) {
     return out_of_memory(path_);
   }
+}
+
+// Each device has a moment of its own.
+Result<Overview> ReportedRun::at_step(const OverviewOptions& options) {
+  // Of the end, because its index is opened then, which answers the rest.
+  Result<Overview> made = overview({{AskedMoment::Kind::end}, options.device});
+  if (!made) return made;
+  for (DeviceOverview& device : made.value().devices) {
+    const Result<std::uint32_t> event = peak_of_step(device, options.at.step);
+    if (!event) return event.error();
+    Result<Overview> moment = overview({{AskedMoment::Kind::event, event.value()}, device.device});
+    if (!moment) return moment;
+    device = std::move(moment.value().devices.front());
+    device.asked.kind = AskedMoment::Kind::step;
+    device.asked.step = options.at.step;
+  }
+  return made;
+}
+
+Result<std::uint32_t> ReportedRun::peak_of_step(const DeviceOverview& device,
+                                                std::uint32_t step) const {
+  const std::vector<StepFigures>& steps = device.sources.steps;
+  Result<std::uint32_t> event = gpumemprof::peak_of_step(path_, device.name, steps, step);
+  const bool is_left_out =
+      std::ranges::any_of(steps, [](const StepFigures& one) { return one.left_out.count > 0; });
+  if (event || !is_left_out || step > steps.back().step) return event;
+  const Result<std::shared_ptr<const Recording>> part =
+      open_excerpt(path_, {AskedPart::Kind::steps, step, step, device.device});
+  if (!part) return part.error();
+  if (part.value() == nullptr) return event;
+  const Result<Overview> found = part.value()->overview({{}, device.device});
+  if (!found) return found.error();
+  return gpumemprof::peak_of_step(path_, device.name, found.value().devices.front().sources.steps,
+                                  step);
 }
 
 Result<LeaksReport> ReportedRun::leaks(const LeaksOptions& options) {

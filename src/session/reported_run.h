@@ -38,6 +38,8 @@ class ReportedRun {
   Result<Overview> make_overview(const OverviewOptions& options);
   Result<Overview> from_index(const OverviewOptions& options) const;
   Result<Overview> at_event(Overview overview, std::uint32_t event) const;
+  Result<Overview> at_step(const OverviewOptions& options);
+  Result<std::uint32_t> peak_of_step(const DeviceOverview& device, std::uint32_t step) const;
   Result<bool> survey();
   Result<Overview> read_again(const OverviewOptions& options, const LeaksOptions& leaks);
 

@@ -257,6 +257,7 @@ void Summary::look_at_moments(const KeptRun& run, const DeviceRecord& record,
       if (window.is_last) asked = Moment::end();
       break;
     case AskedMoment::Kind::event:
+    case AskedMoment::Kind::step:
       if (!is_inside(overview_.asked.event, window)) break;
       asked = moment_after(run, overview_.asked.event);
       overview_.asked_when = when(run, overview_.asked.event);

@@ -43,7 +43,9 @@ def moment(at: str | int) -> tuple[_core._Moment, int]:
         return "end", 0
     if isinstance(at, int) and 0 <= at <= _LARGEST_EVENT:
         return "event", at
-    raise _usage(f"at takes an event's number, 'peak' or 'end', not {at!r}")
+    if isinstance(at, str) and at.startswith("step:") and at[5:].isdecimal():
+        return "step", min(int(at[5:]), _LARGEST_EVENT)
+    raise _usage(f"at takes an event's number, 'step:5', 'peak' or 'end', not {at!r}")
 
 
 def number_range(name: str, numbers: tuple[int, int] | None) -> tuple[int, int] | None:

@@ -161,7 +161,8 @@ class Recording(RecordingTables):
         """Return the report that ``gpumemprof report --json`` prints, as a dictionary.
 
         Args:
-            at: the moment to report on: ``"peak"``, ``"end"``, or the number of an event.
+            at: the moment to report on: ``"peak"``, ``"end"``, the number of an event, or
+                ``"step:5"``, the peak of that step.
             device: only this device, such as ``0``, ``"cuda:0"`` or ``"host"``.
             top: how many live groups to list; all by default.
 

@@ -12,6 +12,7 @@ Moment moment_of(const AskedMoment& asked, const DeviceReplay& replay) {
     case AskedMoment::Kind::end:
       return Moment::end();
     case AskedMoment::Kind::event:
+    case AskedMoment::Kind::step:
       return Moment::after(asked.event);
     case AskedMoment::Kind::peak:
       break;
@@ -20,8 +21,8 @@ Moment moment_of(const AskedMoment& asked, const DeviceReplay& replay) {
 }
 
 std::uint32_t event_of(const AskedMoment& asked, const DeviceReplay& replay) {
-  if (asked.kind == AskedMoment::Kind::event) return asked.event;
-  return asked.kind == AskedMoment::Kind::peak ? replay.peak_event : kNoEvent;
+  if (asked.kind == AskedMoment::Kind::peak) return replay.peak_event;
+  return asked.kind == AskedMoment::Kind::end ? kNoEvent : asked.event;
 }
 
 MemoryTotals totals_of(const FreeMemory& memory) {
@@ -29,14 +30,21 @@ MemoryTotals totals_of(const FreeMemory& memory) {
   return {memory.allocated_bytes, active, memory.reserved_bytes, active - memory.rounding_bytes};
 }
 
-DeviceOverview overview_of(const Store& store, const DeviceRecord& record,
-                           const DeviceReplay& replay, const std::vector<PhaseSpan>& phases,
-                           AskedMoment asked) {
+Result<DeviceOverview> overview_of(const Store& store, const DeviceRecord& record,
+                                   const DeviceReplay& replay, const std::vector<PhaseSpan>& phases,
+                                   const std::string& path, AskedMoment asked) {
   if (asked.kind == AskedMoment::Kind::peak && !replay.has_history)
     asked.kind = AskedMoment::Kind::end;
   DeviceOverview overview;
   overview.device = record.device;
   overview.name = store.device_name(record.device);
+  overview.sources = find_sources(store, record, replay, record.labels, phases);
+  if (asked.kind == AskedMoment::Kind::step) {
+    const Result<std::uint32_t> event =
+        peak_of_step(path, overview.name, overview.sources.steps, asked.step);
+    if (!event) return event.error();
+    asked.event = event.value();
+  }
   overview.events = record.events.size();
   if (!record.events.empty()) {
     overview.duration_ns =
@@ -50,7 +58,6 @@ DeviceOverview overview_of(const Store& store, const DeviceRecord& record,
   const Moment moment = moment_of(asked, replay);
   look_at_moment(store, record, moment, overview);
   overview.card_usage = find_card_usage(store, record);
-  overview.sources = find_sources(store, record, replay, record.labels, phases);
   overview.growth = find_growth(store, record, phases);
   overview.leaks = find_device_leaks(store, record, replay, phases);
   overview.ooms = find_ooms(store, record, replay, kOomsShown);
@@ -90,6 +97,20 @@ bool is_need_known(const Store& store, const DeviceRecord& record,
                    const std::vector<PhaseSpan>& phases, RunKind kind) {
   return kind == RunKind::inference ? !is_inference_cut_short(store, record)
                                     : complete_run(store, record, phases).why_not.empty();
+}
+
+Result<std::uint32_t> peak_of_step(const std::string& path, const std::string& device,
+                                   const std::vector<StepFigures>& steps, std::uint32_t step) {
+  const auto found = std::ranges::find(steps, step, &StepFigures::step);
+  if (found != steps.end() && found->peak_event != kNoEvent) return found->peak_event;
+  const auto first =
+      std::ranges::find_if(steps, [](const StepFigures& one) { return one.step > 0; });
+  const std::string known = first == steps.end()
+                                ? "it has no steps; name an event"
+                                : "its steps are " + std::to_string(first->step) + " to " +
+                                      std::to_string(steps.back().step) + "; name another one";
+  return Error{ErrorCode::usage, "there is no step " + std::to_string(step) + " on " + device, path,
+               known + ", or --at end"};
 }
 
 Error no_such_event(const std::string& path, const std::string& device, std::uint32_t event,
@@ -140,8 +161,10 @@ Result<Overview> make_overview(const Store& store, const std::vector<DeviceRepla
       return no_such_event(overview.path, store.device_name(record.device), options.at.event,
                            record.events.size());
     }
-    overview.devices.push_back(
-        overview_of(store, record, replays[index], phases[index], options.at));
+    Result<DeviceOverview> device =
+        overview_of(store, record, replays[index], phases[index], overview.path, options.at);
+    if (!device) return device.error();
+    overview.devices.push_back(std::move(device).value());
   }
   return overview;
 }

@@ -23,9 +23,10 @@ namespace gpumemprof {
 
 // The moment the user asks about; the peak by default.
 struct AskedMoment {
-  enum class Kind : std::uint8_t { peak, end, event };
+  enum class Kind : std::uint8_t { peak, end, event, step };
   Kind kind = Kind::peak;
-  std::uint32_t event = 0;
+  std::uint32_t event = 0;  // of a step: the one of its peak, once that is known
+  std::uint32_t step = 0;
 };
 
 struct OverviewOptions {
@@ -86,6 +87,9 @@ void look_at_moment(const Store& store, const DeviceRecord& record, Moment momen
 // Whether advice could name what a failed run would still have needed.
 bool is_need_known(const Store& store, const DeviceRecord& record,
                    const std::vector<PhaseSpan>& phases, RunKind kind);
+// The event at which the most was allocated in this step; an Error names the steps there are.
+Result<std::uint32_t> peak_of_step(const std::string& path, const std::string& device,
+                                   const std::vector<StepFigures>& steps, std::uint32_t step);
 Error no_such_event(const std::string& path, const std::string& device, std::uint32_t event,
                     std::uint64_t events);
 

@@ -1,4 +1,4 @@
-// `--at EVENT|peak|end`: the moment that a verb shows.
+// `--at EVENT|step:N|peak|end`: the moment that a verb shows.
 #pragma once
 
 #include <string>

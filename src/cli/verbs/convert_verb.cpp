@@ -116,6 +116,9 @@ Result<ExportOptions> export_options(const ConvertFlags& flags, const Format& fo
   if (flags.at.empty()) return options;
   const Result<AskedMoment> at = parse_moment(flags.at);
   if (!at) return at.error();
+  if (at.value().kind == AskedMoment::Kind::step)
+    return Error{ErrorCode::usage, "convert shows no step", "",
+                 "name the event that gpumemprof report FILE --at " + flags.at + " says"};
   if (is_part && at.value().kind == AskedMoment::Kind::event)
     return Error{ErrorCode::usage, "--at EVENT and a part exclude each other", "",
                  "leave --steps and --events out, or write --at end"};

@@ -84,7 +84,7 @@ void add_report_flags(CLI::App& verb, ReportFlags& flags) {
   verb.add_option("--top", flags.top, "The N largest (default: 10; with --json, all)")
       ->type_name("N");
   verb.add_option("--at", flags.at, "The moment to report (default: peak)")
-      ->type_name("EVENT|peak|end");
+      ->type_name("EVENT|step:N|peak|end");
   verb.add_option("--device", flags.device, "Only this device, for example 0 or cuda:0")
       ->type_name("DEVICE");
   verb.add_flag("--modules", flags.shows_modules, "Also show live memory at the peak by module");

@@ -150,6 +150,7 @@ Json moment_json(const AskedMoment& asked) {
     case AskedMoment::Kind::end:
       return "end";
     case AskedMoment::Kind::event:
+    case AskedMoment::Kind::step:
       break;
   }
   return asked.event;

@@ -33,7 +33,9 @@ void renumber(const ExcerptRange& range, DeviceOverview& device) {
   for (When& when : device.oom_whens) number(when.event);
   for (OomReport& oom : device.ooms) number(oom.event);
   for (PinnedSegment& pinned : device.pins.segments) number(pinned.pin_event);
-  if (device.asked.kind == AskedMoment::Kind::event) number(device.asked.event);
+  const AskedMoment::Kind kind = device.asked.kind;
+  if (kind == AskedMoment::Kind::event || kind == AskedMoment::Kind::step)
+    number(device.asked.event);
   if (device.card_usage) number(device.card_usage->before_event);
   renumber(range, device.sources);
   // A part says nothing about what happens after it.

@@ -17,6 +17,7 @@
 #include "session/excerpt/excerpt.h"
 #include "session/excerpt/scanned_run.h"
 #include "session/file_info.h"
+#include "session/forced_window.h"
 #include "trace/writer.h"
 
 namespace gpumemprof {
@@ -126,6 +127,81 @@ TEST_F(LongFile, AnswersAboutAnEventWithAndWithoutAnIndex) {
   EXPECT_TRUE(report(*open(), options) == made);
   EXPECT_THAT(report(*open(), {{AskedMoment::Kind::event, 4'000'000'000U}, {}}),
               HasSubstr("there is no event 4000000000 on cuda:0"));
+}
+
+// What is reported of a step is exact however the recording is read.
+void expect_peak_of_step(const std::string& path, std::uint32_t step) {
+  const auto whole = Recording::open(path).value();
+  OverviewOptions options;
+  options.at = {AskedMoment::Kind::step, 0, step};
+  const std::vector<StepFigures> steps = whole->overview().value().devices[0].sources.steps;
+  const auto figures = std::ranges::find(steps, step, &StepFigures::step);
+  ASSERT_NE(figures, steps.end());
+  const auto expect_it = [&](const Result<Overview>& overview) {
+    ASSERT_TRUE(overview) << overview.error().sentence();
+    const DeviceOverview& device = overview.value().devices.front();
+    EXPECT_EQ(device.asked.step, step);
+    EXPECT_EQ(device.asked_when.step, step);
+    EXPECT_EQ(device.asked_when.event, figures->peak_event);
+    EXPECT_EQ(device.totals.allocated_bytes, figures->peak_bytes);
+  };
+  expect_it(whole->overview(options));
+  expect_it(ReportedRun::open(path).value()->overview(options));
+}
+
+TEST_F(LongFile, AnswersAboutAStepWithAndWithoutAnIndex) {
+  const std::uint32_t last = open()->overview().value().devices.front().sources.steps.back().step;
+  for (const std::uint32_t step : {1U, last / 2, last}) {
+    expect_peak_of_step(shared_path, step);  // makes an index
+    expect_peak_of_step(shared_path, step);
+    std::filesystem::remove(index_path(shared_path));
+    block_index();
+    expect_peak_of_step(shared_path, step);
+    std::filesystem::remove_all(index_path(shared_path));
+  }
+  OverviewOptions nowhere;
+  nowhere.at = {AskedMoment::Kind::step, 0, 4'000'000};
+  EXPECT_THAT(report(*open(), nowhere),
+              HasSubstr("there is no step 4000000 on cuda:0; its steps are 1 to " +
+                        std::to_string(last) + ";"));
+}
+
+TEST(ReportedRun, AnswersAboutAStepOfWhichAReportKeepsNoFigures) {
+  constexpr std::uint32_t kSteps = 3'500;
+  const std::string path = temporary("steps.gmp");
+  Origin origin;
+  origin.device_type = "cpu";
+  origin.has_start = true;
+  auto writer = TraceWriter::open(path, origin, AllocatorSettings());
+  ASSERT_TRUE(writer);
+  EventColumns events;
+  for (std::uint32_t step = 0; step < kSteps; ++step) {
+    for (const std::uint64_t size_bytes : {64U, 128 + 64 * (step % 7), 64U}) {
+      for (const Action action : {Action::alloc, Action::free_requested, Action::free_completed}) {
+        Event event;
+        event.action = action;
+        event.address = 4096;
+        event.size_bytes = size_bytes;
+        event.time_ns = static_cast<std::int64_t>(events.size());
+        events.push_back(event);
+      }
+    }
+  }
+  writer.value()->add_stream(0);
+  writer.value()->add_events(0, std::move(events));
+  for (std::uint32_t step = 0; step < kSteps; ++step) {
+    writer.value()->add_phase_mark({0, PhaseMark::Kind::optimizer_start, 0, 9 * step + 3});
+    writer.value()->add_phase_mark({0, PhaseMark::Kind::optimizer_end, 0, 9 * step + 6});
+  }
+  ASSERT_TRUE(writer.value()->close("exit 0"));
+  const ForcedWindow windows(500);
+  const auto kept =
+      ReportedRun::open(path).value()->overview().value().devices.front().sources.steps;
+  const auto before_gap =
+      std::ranges::find_if(kept, [](const StepFigures& step) { return step.left_out.count > 0; });
+  ASSERT_NE(before_gap, kept.end());
+  expect_peak_of_step(path, before_gap->step + 3);
+  std::filesystem::remove(path);
 }
 
 TEST_F(LongFile, SaysThatAnIndexOfAnotherRecordingIsMadeAgain) {

@@ -85,8 +85,9 @@ WRONG_CALLS = {
     "view x --port": "--port needs a value: --port PORT; see gpumemprof view --help",
     "view x --port=": "--port needs a value: --port PORT; see gpumemprof view --help",
     "view x --port 1 --port 2": "--port can be given only once; see gpumemprof view --help",
-    "report x --at noon": "--at takes an event number, peak or end, not 'noon'; try --at end",
-    "report x --at noon --html y": "--at takes an event number, peak or end, not 'noon'; "
+    "report x --at noon": "--at takes an event number, step:N, peak or end, not 'noon'; "
+    "try --at end",
+    "report x --at noon --html y": "--at takes an event number, step:N, peak or end, not 'noon'; "
     "try --at end",
     "report x --device one": "--device takes a number or a name such as cuda:0, not 'one'; "
     "try --device 0",

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 
 import gpumemprof
 import pytest
 from conftest import snapshot_path
+
+TRAINING = Path(__file__).parents[2] / "data/traces/cpu_training.gmp"
 
 
 def highest(truth, in_steps, in_stats):
@@ -76,6 +79,22 @@ def test_takes_the_same_questions_as_the_command(at, command, oom_run):
     assert json.loads(printed.stdout) == oom_run.report(at=at, top=2, device="cuda:0")
 
 
+def test_shows_the_peak_of_a_step(command):
+    recording = gpumemprof.load(TRAINING)
+    (device,) = recording.report()["devices"]
+    for step in device["steps"]:
+        at = f"step:{step['step']}"
+        (found,) = recording.report(at=at)["devices"]
+        assert found["at"]["event_index"] == step["peak_event"]
+        assert found["at"]["allocated_bytes"] == step["peak_bytes"]
+        assert found["at"]["step"] == step["step"]
+        printed = command("report", TRAINING, "--json", "--at", at)
+        assert json.loads(printed.stdout) == recording.report(at=at)
+    tree = json.loads(command("tree", TRAINING, "--json", "--at", "step:5").stdout)
+    table = json.loads(command("table", TRAINING, "--json", "--at", "step:5").stdout)
+    assert tree["devices"][0]["bytes"] == table["bytes"] == device["steps"][5]["peak_bytes"]
+
+
 @pytest.mark.parametrize("device", [0, "0", "cuda:0"])
 def test_finds_a_device_by_number_and_name(device, oom_run):
     assert oom_run.report(device=device) == oom_run.report()
@@ -85,8 +104,10 @@ def test_finds_a_device_by_number_and_name(device, oom_run):
     ("question", "sentence"),
     [
         ({"at": 951}, "there is no event 951 on cuda:0; its events are 0 to 950"),
-        ({"at": -1}, "at takes an event's number, 'peak' or 'end', not -1"),
-        ({"at": "start"}, "at takes an event's number, 'peak' or 'end', not 'start'"),
+        ({"at": -1}, "at takes an event's number, 'step:5', 'peak' or 'end', not -1"),
+        ({"at": "start"}, "at takes an event's number, 'step:5', 'peak' or 'end', not 'start'"),
+        ({"at": "step:2"}, "there is no step 2 on cuda:0; "),
+        ({"at": "step:-2"}, "at takes an event's number, 'step:5', "),
         ({"device": 7}, "there is no device 7 in it; it holds cuda:0"),
         ({"device": "gpu"}, "device takes a number or a name such as 'cuda:0', not 'gpu'"),
         ({"device": 10**6}, "there is no device 1000000"),

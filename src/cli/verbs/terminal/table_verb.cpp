@@ -237,7 +237,7 @@ VerbAction prepare_table(CLI::App& verb) {
   verb.add_option("--min-size", flags->min_size, "Only blocks of this size or more")
       ->type_name("SIZE");
   verb.add_option("--at", flags->at, "Only what is live at this moment")
-      ->type_name("EVENT|peak|end");
+      ->type_name("EVENT|step:N|peak|end");
   verb.add_option("--top", flags->top, "The N first rows (default: 20; with --json, 1000)")
       ->type_name("N");
   verb.add_option("--device", flags->device, "Only this device, for example 0 or cuda:0")

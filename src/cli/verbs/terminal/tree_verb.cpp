@@ -56,7 +56,7 @@ VerbAction prepare_tree(CLI::App& verb) {
       ->type_name("FILE")
       ->required();
   verb.add_option("--at", flags->at, "The moment to show (default: peak)")
-      ->type_name("EVENT|peak|end");
+      ->type_name("EVENT|step:N|peak|end");
   verb.add_option("--top", flags->top, "The N largest stacks (default: 10; with --json, all)")
       ->type_name("N");
   verb.add_option("--device", flags->device, "Only this device, for example 0 or cuda:0")

@@ -159,6 +159,8 @@ std::string asked_text(const DeviceOverview& device) {
       return "at the peak";
     case AskedMoment::Kind::end:
       return device.replay.has_end ? "at the end" : "where the file ends";
+    case AskedMoment::Kind::step:
+      return fmt::format("at step {}'s peak", grouped(device.asked.step));
     case AskedMoment::Kind::event:
       break;
   }

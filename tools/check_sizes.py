@@ -24,10 +24,10 @@ MOST_FUNCTION_LINES = 80
 
 # Of the sources of each part: files, and lines with comments and empty ones.
 TOTALS: dict[str, tuple[int, int]] = {
-    "src": (988, 98_900),
+    "src": (989, 98_900),
     "python/gpumemprof": (428, 52_600),
     "viewer/src": (92, 12_400),
-    "tests": (690, 76_100),
+    "tests": (691, 76_200),
 }
 # A limit may be so much above what is there, so that not every commit must change it.
 SLACK = 0.005

@@ -23,7 +23,8 @@
   VERB(convert,   "Write a recording in another format")                                      \
   VERB(export,    "Write recordings as Parquet tables, for any engine that reads them")        \
   VERB(info,      "Show what a recording is and contains, without analyzing it")              \
-  VERB(demo,      "Report on a real out-of-memory run that ships with gpumemprof")
+  VERB(demo,      "Report on a real out-of-memory run that ships with gpumemprof")             \
+  VERB(completion, "Print a script that completes commands and flags in your shell")
 // clang-format on
 
 namespace gpumemprof::cli {

@@ -36,7 +36,7 @@ may be URLs that fsspec opens, such as s3://bucket/runs. The second asks DuckDB
 about such tables: pip install duckdb.
 
 Options:
-  --to FORMAT    The format; parquet is the only one
+  --to parquet   The format, the only one
   --ray ADDRESS  Read and write on a Ray cluster: auto, HOST:PORT or local;
                  needs: pip install pyarrow ray
   --sql QUERY    Print the answer of a query over the tables in OUT as CSV

@@ -55,10 +55,10 @@ WRONG_CALLS = {
     "leaks": "leaks needs FILE; see gpumemprof leaks --help",
     "x": "unknown command 'x'; the commands are "
     "run, live, estimate, calibrate, report, tree, stats, table, compare, ranks, leaks, view, "
-    "advise, simulate, convert, export, info, demo",
+    "advise, simulate, convert, export, info, demo, completion",
     "--jsno": "unknown flag '--jsno'; the commands are "
     "run, live, estimate, calibrate, report, tree, stats, table, compare, ranks, leaks, view, "
-    "advise, simulate, convert, export, info, demo",
+    "advise, simulate, convert, export, info, demo, completion",
     "run.pickle": "'run.pickle' is a file, not a command; type gpumemprof report run.pickle",
     "run.gmp --json": "'run.gmp' is a file, not a command; type gpumemprof report run.gmp",
     "train.py": "'train.py' is a file, not a command; type gpumemprof run train.py",

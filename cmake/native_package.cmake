@@ -10,6 +10,9 @@ target_compile_definitions(
   gpumemprof_cli_exe PRIVATE GPUMEMPROF_DATA_FOLDER="${CMAKE_INSTALL_DATADIR}/gpumemprof"
                              GPUMEMPROF_FULL_DATA_FOLDER="${CMAKE_INSTALL_FULL_DATADIR}/gpumemprof")
 install(TARGETS gpumemprof_cli_exe RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT command)
+add_custom_command(TARGET gpumemprof_cli_exe POST_BUILD COMMAND gpumemprof_cli_exe help --man > "${PROJECT_BINARY_DIR}/gpumemprof.1"
+                   VERBATIM)
+install(FILES "${PROJECT_BINARY_DIR}/gpumemprof.1" DESTINATION "${CMAKE_INSTALL_MANDIR}/man1" COMPONENT command)
 install(FILES python/gpumemprof/data/demo.pickle.gz python/gpumemprof/data/viewer.html
         DESTINATION "${CMAKE_INSTALL_DATADIR}/gpumemprof" COMPONENT command)
 

@@ -55,6 +55,11 @@ int dispatch(int argc, const char* const* argv, const Environment& environment) 
     print_out(app.help());
     return exit_code(ErrorCode::usage);
   }
+  // For those who install it.
+  if (argc == 3 && std::string_view(argv[1]) == "help" && std::string_view(argv[2]) == "--man") {
+    print_out(manual_page(app));
+    return 0;
+  }
   const std::vector<const char*> words = with_flags(argc, argv);
   argc = static_cast<int>(words.size());
   argv = words.data();

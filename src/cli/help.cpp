@@ -47,7 +47,37 @@ std::string section(const std::string& title, const std::vector<HelpRow>& rows) 
   return page;
 }
 
+// As it is, in the language of manual pages.
+std::string verbatim(const std::string& text) {
+  std::string page = ".nf\n";
+  bool begins_line = true;
+  for (const char letter : text) {
+    if (begins_line && (letter == '.' || letter == '\'')) page += "\\&";
+    begins_line = letter == '\n';
+    if (letter == '\\') {
+      page += "\\(rs";
+    } else if (letter == '-') {
+      page += "\\-";
+    } else {
+      page += letter;
+    }
+  }
+  return page + ".fi\n";
+}
+
 }  // namespace
+
+std::string manual_page(const CLI::App& app) {
+  const std::string& about = app.get_description();
+  std::string page = ".TH GPUMEMPROF 1 \"\" \"gpumemprof " GPUMEMPROF_VERSION
+                     "\" \"User Commands\"\n.SH NAME\ngpumemprof \\- " +
+                     about.substr(about.find(": ") + 2) + "\n.SH SYNOPSIS\n" +
+                     verbatim("gpumemprof COMMAND [OPTIONS] ...\n") + ".SH COMMANDS\n";
+  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; }))
+    page += ".SS " + verb->get_name() + "\n" + verbatim(verb->help("gpumemprof"));
+  return page + ".SH SEE ALSO\n" +
+         "A document about each command, in share/doc/gpumemprof/docs/cli of the installation.\n";
+}
 
 std::string HelpFormatter::make_help(const CLI::App* app, std::string name,
                                      CLI::AppFormatMode) const {
@@ -71,8 +101,10 @@ std::string HelpFormatter::make_help(const CLI::App* app, std::string name,
   for (const CLI::App* verb : app->get_subcommands([](const CLI::App*) { return true; }))
     commands.emplace_back(verb->get_name(), verb->get_description());
   if (!commands.empty()) values += " COMMAND";
-  std::string page = text::wrapped(app->get_description() + ".", kHelpWidth, 0) + "\n\n" + usage +
-                     values + "\n" + section("Arguments", arguments) + section("Options", options) +
+  const std::string& title = app->get_description();
+  const std::string about = title + (title.ends_with('?') ? "" : ".");
+  std::string page = text::wrapped(about, kHelpWidth, 0) + "\n\n" + usage + values + "\n" +
+                     section("Arguments", arguments) + section("Options", options) +
                      section("Commands", commands);
   if (!app->get_footer().empty()) page += "\n" + app->get_footer() + "\n";
   return page;

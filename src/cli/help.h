@@ -13,4 +13,7 @@ class HelpFormatter : public CLI::FormatterBase {
                         CLI::AppFormatMode mode) const override;
 };
 
+// The same as a manual page.
+std::string manual_page(const CLI::App& app);
+
 }  // namespace gpumemprof::cli

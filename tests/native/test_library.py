@@ -168,6 +168,7 @@ def test_debian_packages_hold_the_library_the_headers_and_the_command(
         "gpumemprof": [
             "/usr/bin/gpumemprof",
             "/usr/share/gpumemprof/viewer.html",
+            "/usr/share/man/man1/gpumemprof.1",
             "/usr/share/doc/gpumemprof/docs/cpp.md",
         ],
     }

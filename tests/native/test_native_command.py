@@ -82,6 +82,23 @@ def test_says_how_to_get_what_needs_python(installed: Path, words: list[str]) ->
     )
 
 
+def test_a_manual_page_holds_the_help_of_each_verb(installed: Path) -> None:
+    page = installed / "share/man/man1/gpumemprof.1"
+    source = page.read_text()
+    for verb in native_verbs() | set(NEED_PYTHON):
+        assert f"\n.SS {verb}\n.nf\n" in source
+    reader = shutil.which("mandoc") or shutil.which("groff")
+    if reader is None:
+        pytest.skip("there is neither mandoc nor groff")
+    lint = ["-Werror"] if reader.endswith("mandoc") else ["-ww", "-mandoc"]
+    shown = subprocess.run([reader, "-Tascii", *lint, page], capture_output=True, text=True)
+    assert shown.stderr == ""
+    text = re.sub("\x1b[^m]*m|.\x08", "", shown.stdout)
+    for verb in native_verbs():
+        lines = command(installed, verb, "--help").stdout.splitlines()
+        assert [line for line in lines if line.strip() not in text] == [], verb
+
+
 def test_says_so_of_parts_of_its_own_verbs(installed: Path, tmp_path: Path) -> None:
     verify = command(installed, "advise", "--verify", "fused", "--", "train.py", "--json")
     ranks = command(installed, "report", tmp_path)

@@ -87,12 +87,12 @@ class DeviceSource:
         figures = sample.figures
         before, peak, after = figures.before, figures.peak, figures.after
         self._look_at_card(sample)
+        has_pool = self._index >= 0  # Without one, its counters say what is allocated.
         reserved_peak = highest(
             highest(before.reserved_bytes, peak.reserved_bytes), after.reserved_bytes
         )
         # The pool may have been largest at another moment than when most was allocated.
-        has_pool = reserved_peak is not None
-        if has_pool and after.most_reserved_bytes != before.most_reserved_bytes:
+        if reserved_peak is not None and after.most_reserved_bytes != before.most_reserved_bytes:
             reserved_peak = highest(reserved_peak, after.most_reserved_bytes)
         lows = [low for low in (before.allocated_bytes, after.allocated_bytes) if low is not None]
         end_ns = figures.start_unix_ns + figures.duration_ns
@@ -100,11 +100,11 @@ class DeviceSource:
             time_s=time.monotonic() - max(0.0, time.time() - end_ns / 1e9),
             unix_s=end_ns / 1e9,
             allocated=after.allocated_bytes,
-            reserved=after.reserved_bytes,
+            reserved=after.reserved_bytes if has_pool else None,
             allocated_peak=peak.allocated_bytes,
             allocated_low=min(lows) if lows else None,
-            reserved_peak=reserved_peak,
-            reserved_at_peak=peak.reserved_bytes,
+            reserved_peak=reserved_peak if has_pool else None,
+            reserved_at_peak=peak.reserved_bytes if has_pool else None,
             card_used=self._used,
             capacity=self.capacity,
             limit=self._limit,

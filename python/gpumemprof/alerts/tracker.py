@@ -331,8 +331,12 @@ def _check(condition: Condition, capacity: int | None, device: str) -> None:
             "not known there; give a size, such as allocated>4GiB",
             "usage",
         )
-    if condition.metric == "retries" and device == "cpu":
-        raise UsageError("CPU tensors have no pool that could be retried", "usage")
+    if condition.metric in ("reserved", "fragmentation", "retries") and device == "cpu":
+        raise UsageError(
+            f"'{condition.text}' cannot be decided: CPU tensors have no pool; give a size of what "
+            "is allocated, such as allocated>4GiB",
+            "usage",
+        )
 
 
 class _Figures:

@@ -11,7 +11,6 @@ from gpumemprof.alerts.source import DeviceSource
 __all__ = ["MemoryMetrics", "named"]
 
 _GIB = 1 << 30
-_RESERVED = "memory/max_reserved(GiB)"
 
 
 def named(reading: Reading | None) -> dict[str, float]:
@@ -24,7 +23,7 @@ def named(reading: Reading | None) -> dict[str, float]:
         return {}
     found = {
         "memory/max_allocated(GiB)": _gib(reading.allocated_peak),
-        _RESERVED: _gib(reading.reserved_peak),
+        "memory/max_reserved(GiB)": _gib(reading.reserved_peak),
         "memory/headroom(GiB)": _gib(reading.headroom),
         "memory/num_alloc_retries": reading.retries,
     }
@@ -66,11 +65,7 @@ class MemoryMetrics:
         >>> metrics.take()  # doctest: +SKIP
         {'memory/max_allocated(GiB)': 31.2, 'memory/max_reserved(GiB)': 33.0, ...}
         """
-        figures = named(self._source.take_interval())
-        if self._source.device.type == "cpu":
-            # There is no pool; its counters say what is allocated.
-            figures.pop(_RESERVED, None)
-        return figures
+        return named(self._source.take_interval())
 
     def close(self) -> None:
         """Stop counting.

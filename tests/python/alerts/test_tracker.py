@@ -56,6 +56,15 @@ def test_a_spike_shorter_than_the_interval_fires() -> None:
     assert max(point.allocated_max or 0 for point in tracker.timeline) >= 200 * MIB
 
 
+def test_what_is_reserved_for_cpu_tensors_is_unknown() -> None:
+    with gpumemprof.MemoryTracker("cpu", interval=30) as tracker:
+        block(20)
+    statistics = tracker.statistics()
+    assert statistics["peak_allocated"] >= 20 * MIB
+    assert statistics["peak_reserved"] is None
+    assert {point.reserved_max for point in tracker.timeline} == {None}
+
+
 def test_the_last_interval_counts_even_if_the_tracker_stops_at_once() -> None:
     with gpumemprof.MemoryTracker("cpu", interval=30, alerts="allocated>150MiB") as tracker:
         block(200)
@@ -74,6 +83,9 @@ def test_a_condition_may_be_added_later_with_its_own_callback() -> None:
 def test_a_share_of_the_card_is_unknown_for_cpu_tensors() -> None:
     with pytest.raises(gpumemprof.UsageError, match="not known"):
         gpumemprof.MemoryTracker("cpu", alerts="headroom<5%")
+    for condition in ("reserved>1GiB", "fragmentation>30%", "retries>0"):
+        with pytest.raises(gpumemprof.UsageError, match="have no pool"):
+            gpumemprof.MemoryTracker("cpu", alerts=condition)
     tracker = gpumemprof.MemoryTracker("cpu")
     with tracker, pytest.raises(gpumemprof.UsageError, match="not known"):
         tracker.alert("allocated>90%")

@@ -118,21 +118,26 @@ class TableWriter : private text::Page {
 
   void next() {
     const std::string file = text::quoted(table_.overview.path);
-    if (table_.is_by_line)
-      line("\nNext: single allocations, for example the largest of one line\n  gpumemprof table " +
-           file + " --by allocation --filter " + example());
-    else
+    if (!table_.is_by_line)
       line("\nNext: the call stacks of what is live at the peak\n  gpumemprof tree " + file);
+    else if (const std::string known = line_with_place(); !known.empty())
+      line("\nNext: single allocations, for example the largest of one line\n  gpumemprof table " +
+           file + " --by allocation --filter " + known);
+    else if (table_.matches > 0)
+      line("\nNext: single allocations\n  gpumemprof table " + file + " --by allocation");
+    else if (!table_.filter.empty())
+      line("\nNext: what a filter can find\n  gpumemprof table " + file);
   }
 
-  [[nodiscard]] std::string example() const {
+  // FILE:LINE of the first line whose place is known; empty if there is none.
+  [[nodiscard]] std::string line_with_place() const {
     for (const ShownLine& one : table_.lines) {
       if (one.stats.frame.is_none()) continue;
       const Frame& frame = table_.store.frame(one.stats.frame);
       return text::quoted(fmt::format(
           "{}:{}", text::file_name(std::string(table_.store.text(frame.file))), frame.line));
     }
-    return "WORD";
+    return "";
   }
 
   const ShownTable& table_;

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -22,7 +23,7 @@ __all__ = ["fail", "main", "read_report"]
 _CODES = {"usage": 2, "bad_input": 3, "environment": 4}
 _BUG_CODE = 70
 _BAD_INPUT_CODE = 3
-_SHOWN_EVERY = 64
+_SHOWN_EVERY_S = 0.1
 _MOST_INDENTED = 64
 _MEGABYTE = 1_000_000
 _HELP = """\
@@ -102,8 +103,13 @@ def _progress(what: str) -> Progress | None:
     if not sys.stderr.isatty():
         return None
 
+    shown_s = 0.0
+
     def show(done: int, total: int) -> None:
-        if done % _SHOWN_EVERY == 0:
+        nonlocal shown_s
+        # By time, not by number: a few long recordings take as long as thousands of summaries.
+        if time.monotonic() - shown_s >= _SHOWN_EVERY_S:
+            shown_s = time.monotonic()
             print(f"\r\x1b[K{done:,} of {total:,} {what}", end="", file=sys.stderr, flush=True)
 
     return show

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from gpumemprof import _core
+from gpumemprof.__main__ import main as gpumemprof
 from gpumemprof.ranks import read
 from gpumemprof.ranks.as_json import as_json
 from gpumemprof.ranks.read import read_ranks
@@ -202,6 +203,24 @@ def test_what_is_no_file_is_said_and_not_waited_for(tmp_path: Path) -> None:
         f"{tmp_path}/pipe.gmp: this is a pipe, not a file; {hint}",
         f"{tmp_path}/s.gmp: this is a socket, not a file; {hint}",
     ]
+
+
+@pytest.mark.parametrize("verb", ["ranks", "report"])
+@pytest.mark.parametrize("is_terminal", [False, True])
+def test_reading_recordings_is_counted_on_a_terminal_alone(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    verb: str,
+    is_terminal: bool,
+) -> None:
+    for number in range(3):
+        shutil.copyfile(TRACES / "cpu_training.gmp", tmp_path / f"{number}.gmp")
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal)
+    assert gpumemprof([verb, str(tmp_path)]) == 0
+    told = capsys.readouterr().err
+    assert told.startswith("\r\x1b[K1 of 3 ranks read") if is_terminal else told == ""
+    assert told.endswith("\r\x1b[K" if is_terminal else "")
 
 
 def test_the_recorder_replaces_a_pipe_in_the_place_of_its_summary(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from gpumemprof.errors import EnvironmentProblem, UsageError
 from gpumemprof.recorder.run_settings import Settings, rank_suffix
 
-__all__ = ["check", "name_after_script", "set_names"]
+__all__ = ["check", "check_folder", "name_after_script", "set_names"]
 
 _VARIABLE = "GPUMEMPROF_OUTPUT"
 _HINT = f"name another file with {_VARIABLE}"
@@ -44,6 +44,16 @@ def set_names(settings: Settings, first_process: int) -> None:
         path = base
     # Several machines, and containers whose numbers of processes repeat, may share a folder.
     settings.children_base = str(path) if suffix else f"{path}.{socket.gethostname()}"
+
+
+def check_folder() -> None:
+    """Raises an EnvironmentProblem where the current folder was deleted."""
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        raise EnvironmentProblem(
+            "the current folder was deleted", "environment", "", "change to another one"
+        ) from None
 
 
 def _current_folder() -> Path:

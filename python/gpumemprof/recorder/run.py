@@ -20,6 +20,7 @@ from typing import NoReturn
 from gpumemprof.command_line import CommandParser
 from gpumemprof.errors import EnvironmentProblem, Error, UsageError
 from gpumemprof.recorder import processes, registry
+from gpumemprof.recorder.places import check_folder
 from gpumemprof.recorder.run_closing import print_message
 from gpumemprof.recorder.run_options import add_options, settings_of
 from gpumemprof.recorder.run_settings import Settings, rank_suffix, recorded_command
@@ -141,15 +142,6 @@ def _set_paths(options: _Options, pid: int) -> None:
     settings.is_output_given = options.output is not None
 
 
-def _check_folder() -> None:
-    try:
-        Path.cwd()
-    except FileNotFoundError:
-        raise EnvironmentProblem(
-            "the current folder was deleted", "environment", "", "change to another one"
-        ) from None
-
-
 def _check(options: _Options) -> str | None:
     """What is wrong with the options, if anything is."""
     if not options.how and options.script == "-":
@@ -235,7 +227,7 @@ def main(
         if options is None:
             print(_HELP, end="")
             return 0
-        _check_folder()
+        check_folder()
         _set_paths(options, os.getpid())
         if (mistake_found := _check(options)) is not None:
             raise parser.mistake(mistake_found)

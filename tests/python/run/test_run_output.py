@@ -35,6 +35,32 @@ def test_an_output_that_cannot_be_written_is_refused_before_the_start(
         assert output in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "code", "sentence"),
+    [
+        ("run ../train.py", 4, "the current folder was deleted; change to another one"),
+        ("estimate ../train.py", 4, "the current folder was deleted; change to another one"),
+        ("ranks .", 3, ".: no recordings and no summaries of ranks here; "),
+        ("report .", 3, ".: no recordings and no summaries of ranks here; "),
+    ],
+)
+def test_a_current_folder_that_was_deleted_is_one_sentence(
+    tmp_path: Path, words: str, code: int, sentence: str
+) -> None:
+    program = """
+    import os, sys
+    os.mkdir("gone")
+    os.chdir("gone")
+    os.rmdir("../gone")
+    os.execv(sys.executable, [sys.executable, "-m", "gpumemprof", *sys.argv[1:]])
+    """
+    write(tmp_path, ALLOCATE)
+    done = run_program(tmp_path, program, *words.replace("..", str(tmp_path)).split())
+    assert (done.returncode, done.stdout) == (code, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"gpumemprof: {sentence}")
+
+
 def test_a_link_to_nowhere_is_not_followed_without_force(tmp_path: Path) -> None:
     write(tmp_path, ALLOCATE)
     (tmp_path / "run.gmp").symlink_to("elsewhere.gmp")

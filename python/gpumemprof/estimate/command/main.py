@@ -19,6 +19,7 @@ from gpumemprof.estimate.command.fit import answer as fit
 from gpumemprof.estimate.command.options import HELP, Options, parse
 from gpumemprof.estimate.command.ranks import answer as ranks
 from gpumemprof.estimate.command.single import exit_code, predict_for_card
+from gpumemprof.recorder.places import check_folder
 from gpumemprof.recorder.run_closing import print_message
 
 __all__ = ["main"]
@@ -47,6 +48,7 @@ def main(arguments: Sequence[str]) -> int:
         if options.lists_cards:
             print(card_list.as_json() if options.json else card_list.as_text())
             return 0
+        check_folder()
         for note in options.notes:
             print_message(note)
         _use_calibration(options)

@@ -245,6 +245,87 @@ def test_a_block_of_a_notebook_is_predicted(tmp_path: Path) -> None:
     assert "missing a required argument: 'optimizer'" in missing
 
 
+INFERENCE = """
+import torch
+model = torch.nn.Sequential(
+    torch.nn.Linear(1024, 1024), torch.nn.ReLU(), torch.nn.Linear(1024, 1024)
+).to("cuda").eval()
+with torch.no_grad():
+    {loop}: model(torch.randn(64, 1024, device="cuda"))
+"""
+
+
+@pytest.mark.parametrize(
+    ("loop", "limit", "code", "ended", "answer"),
+    [
+        ("for _ in range(20)", "100", 0, "exit", "fits"),
+        ("while True", "10", 1, "limit", "may not fit"),
+    ],
+)
+def test_a_program_without_training_is_inference(
+    tmp_path: Path, loop: str, limit: str, code: int, ended: str, answer: str
+) -> None:
+    (tmp_path / "serve.py").write_text(INFERENCE.format(loop=loop))
+    done = estimate(tmp_path, "--json", "--limit", limit, "serve.py")
+    found = json.loads(done.stdout)
+    assert (done.returncode, found["ended"], found["verdict"]["answer"]) == (code, ended, answer)
+    assert found["optimizer_steps"] == 0
+    (device,) = found["devices"]
+    assert device["run_kind"] == "inference"
+    held = {name: figure["bytes_max"] for name, figure in device["sources"].items()}
+    assert held["parameters"] == 4 * 2 * (1024 * 1024 + 1024)
+    assert (held["gradients"], held["optimizer_state"], held["temporaries"]) == (0, 0, 0)
+
+
+CLEARED = """
+import torch
+model = torch.nn.Sequential(
+    torch.nn.Linear(512, 2048), torch.nn.ReLU(), torch.nn.Linear(2048, 10)
+).to("cuda")
+optimizer = torch.optim.Adam(model.parameters())
+for _ in range(3):
+    x = torch.randn(64, 512, device="cuda")
+    y = torch.randint(0, 10, (64,), device="cuda")
+    torch.nn.functional.cross_entropy(model(x), y).backward()
+    optimizer.step()
+    optimizer.zero_grad()
+torch._C._cuda_clearCublasWorkspaces()
+"""
+
+
+def test_workspaces_that_a_program_clears_stay_workspace(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(CLEARED)
+    done = estimate(tmp_path, "--json", "--steps", "all", "train.py")
+    assert done.returncode == 0, done.stderr
+    (device,) = json.loads(done.stdout)["devices"]
+    held = {name: figure["bytes_max"] for name, figure in device["sources"].items()}
+    assert held["gradients"] == held["parameters"] == 4 * (513 * 2048 + 2049 * 10)
+    assert held["activations"] < 1 << 20
+    assert held["workspace"] > 32 << 20
+
+
+GROWING = """
+import torch
+model = torch.nn.Linear(1000, 1000).cuda()
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+kept = []
+for _ in range(1000):
+    kept.append(model(torch.randn(4096, 1000, device="cuda")))
+    kept[-1].square().mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+def test_a_program_that_grows_is_said_to_fit_with_its_first_steps_alone(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(GROWING)
+    done = estimate(tmp_path, "--gpu", "t4", "train.py")
+    assert done.returncode == 0, done.stderr
+    text = " ".join(done.stdout.split())
+    assert text.startswith("The first steps of train.py fit a T4: ")
+    assert "Memory grew by 16.0 MiB a step: the whole run needs more, --steps all." in text
+
+
 COMPILED = """
 import torch
 

@@ -38,6 +38,15 @@ class TrainingOnTheCpu {
     return overview_text(overview, store_, style);
   }
 
+  StringId name(std::string_view text) { return store_.add_string(text); }
+  void add_root(std::string_view class_name) {
+    ModuleLabel root;
+    root.path = name("");
+    root.class_name = name(class_name);
+    root.is_root = true;
+    store_.add_module(root);
+  }
+
   DeviceOverview device;
 
  private:
@@ -57,6 +66,36 @@ TEST(OverviewText, what_sizes_alone_suggest_says_nothing_about_the_model) {
   TrainingOnTheCpu run;
   run.device.sources.has_stacks = false;
   EXPECT_THAT(run.text(), Not(HasSubstr("older than the recording")));
+}
+
+TEST(OverviewText, sends_nobody_to_advise_who_has_nothing_to_change) {
+  TrainingOnTheCpu run;
+  EXPECT_THAT(run.text(), Not(HasSubstr("gpumemprof advise")));
+  run.device.sources.phases.resize(1);
+  run.device.sources.phases[0].phase = Phase::forward;
+  EXPECT_THAT(run.text(), HasSubstr("\n  gpumemprof advise run.gmp\n"));
+}
+
+TEST(OverviewText, keeps_names_of_tensors_apart_from_the_longest_source) {
+  TrainingOnTheCpu run;
+  run.device.tags.largest = {{run.name("input.0"), MemorySource::unknown, false, 64 << 10},
+                             {run.name("weight"), MemorySource::parameters, true, 32 << 10}};
+  EXPECT_THAT(run.text(), HasSubstr("  unknown (inferred)  input.0\n"));
+  EXPECT_THAT(run.text(), HasSubstr("  parameters          weight\n"));
+}
+
+TEST(OverviewText, calls_a_numbered_module_by_the_class_of_the_only_root) {
+  TrainingOnTheCpu run;
+  run.device.sources.peak_bytes = 1 << 20;
+  run.figure(MemorySource::activations).bytes_at_peak = 1 << 20;
+  ModuleNode module;
+  module.name = "0";
+  module.by_source[MemorySource::activations] = 1 << 20;
+  run.device.sources.modules.push_back(module);
+  run.add_root("Sequential");
+  EXPECT_THAT(run.text(), HasSubstr("of them in Sequential.0."));
+  run.add_root("Linear");
+  EXPECT_THAT(run.text(), HasSubstr("of them in module 0."));
 }
 
 TEST(LeakVerdictSentence, of_reference_cycles_says_that_they_are_no_leak) {

@@ -43,8 +43,9 @@ def test_demo_reports_the_recording_of_the_package(command):
     assert printed == gpumemprof.load(gpumemprof.demo_path()).report()
 
 
-def test_says_its_version(command):
-    assert command("--version").stdout.strip() == gpumemprof.__version__
+@pytest.mark.parametrize("flag", ["--version", "-V"])
+def test_says_its_version(command, flag):
+    assert command(flag).stdout.strip() == gpumemprof.__version__
 
 
 # The whole sentence, without the program name in front of it.
@@ -89,6 +90,10 @@ WRONG_CALLS = {
     "try --at end",
     "report x --at noon --html y": "--at takes an event number, step:N, peak or end, not 'noon'; "
     "try --at end",
+    "simulate x --memory-limit 5": "--memory-limit takes a size with its unit, not '5'; "
+    "try --memory-limit 5GiB, or 5B for bytes",
+    "compare x y --fail-above 5": "--fail-above takes a share or a size with its unit, not '5'; "
+    "try --fail-above 5% or --fail-above 200MiB",
     "report x --device one": "--device takes a number or a name such as cuda:0, not 'one'; "
     "try --device 0",
 }
@@ -119,6 +124,15 @@ def test_a_wrong_call_is_one_sentence_with_the_next_step(capfd, call):
     printed = capfd.readouterr()
     assert printed.err == f"gpumemprof: {WRONG_CALLS[call]}\n"
     assert printed.out == ""
+
+
+@pytest.mark.parametrize("verb", ["report", "leaks"])
+@pytest.mark.parametrize("device", ["cpu", "host"])
+def test_a_device_of_another_kind_is_not_the_one_of_its_number(capfd, verb, device):
+    path = str(TRACES / "everything.gmp")
+    assert main([verb, path, "--device", device]) == 2
+    sentence = f"{path}: there is no device {device} in it; it holds cuda:0, cuda:1"
+    assert capfd.readouterr() == ("", f"gpumemprof: {sentence}\n")
 
 
 @pytest.mark.parametrize("call", NUMBERS)

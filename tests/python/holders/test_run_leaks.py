@@ -70,6 +70,13 @@ def test_a_global_that_keeps_graphs(tmp_path: Path) -> None:
     assert set(first) >= {"site", "chain", "text", "bytes", "blocks"}
     assert set(first["site"]) >= {"file", "line", "function"}
     assert first["chain"][0] == "losses"
+    # The line only made an input; what to change is what holds it.
+    (advice,) = {
+        leak["advice"]
+        for leak in gpumemprof.load(tmp_path / "run.gmp").leaks()["leaks"]
+        if "grad_fn" in (leak["held_by"] or "")
+    }
+    assert "keep result.detach()" in advice
 
 
 def test_a_local_of_a_function_that_returns(tmp_path: Path) -> None:

@@ -136,6 +136,7 @@ def test_folders_of_the_package_do_not_hide_public_names():
 
 def test_says_nothing_it_does_not_have():
     assert sorted(gpumemprof.__all__) == gpumemprof.__all__
+    assert dir(gpumemprof) == gpumemprof.__all__
     assert gpumemprof.__version__.count(".") == 2
     assert gpumemprof.__doc__
 

@@ -96,6 +96,12 @@ def test_sources_series_steps_and_modules_agree() -> None:
             assert module.bytes <= device.modules[module.parent].bytes
 
 
+def test_a_notebook_names_the_phase_of_the_peak_in_words() -> None:
+    page = gpumemprof.load(ROOT / "tests/data/traces/cpu_training.gmp")._repr_html_()
+    assert "allocated, in the optimizer's step</div>" in page
+    assert "optimizer_step" not in page
+
+
 def test_the_text_shows_modules_and_steps_when_asked() -> None:
     recording = gpumemprof.load(SNAPSHOTS / "mlp_b64_fp32_adam.pickle.gz")
     plain = recording.to_text(width=80)

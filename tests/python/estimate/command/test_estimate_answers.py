@@ -64,6 +64,15 @@ def test_a_report_of_no_file_names_the_program(tmp_path: Path) -> None:
     assert "train.gmp" not in text
 
 
+def test_a_report_of_no_file_that_grows_proposes_no_command_for_it(tmp_path: Path) -> None:
+    options, single = single_of(tmp_path, snapshot="leak_loss_history")
+    assert f"gpumemprof leaks {single.run.path}" in single.run.recording.to_text()
+    text = answer.as_text(options, single)
+    assert "Memory that grows, by line of your code" in text
+    assert "gpumemprof leaks" not in text
+    assert str(tmp_path) not in text
+
+
 def test_a_kept_prediction_names_its_file(tmp_path: Path) -> None:
     options, single = single_of(tmp_path)
     kept = Options(options.program, options.card, output=str(single.run.path))

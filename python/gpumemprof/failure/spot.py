@@ -7,6 +7,8 @@ While something is recorded:
 * The note of the exception (Python 3.11 and later) is made when somebody reads it: a traceback that
   is printed or logged has it, and an exception that is swallowed costs nothing.
 * An exception that nobody catches gets a page: who holds the memory, what is new, what would help.
+  Whatever it is, the recording knows its kind and place before it is printed: whoever sees the
+  traceback, such as the launcher of other ranks, may end this process at once.
 
 The exception, its traceback and the exit code stay the program's own. Nothing is allocated on a
 GPU, no stream is waited for, and no exception is kept alive. Whatever goes wrong here is ignored.
@@ -31,6 +33,7 @@ from gpumemprof import _core
 from gpumemprof.failure import explanation, message
 from gpumemprof.printable import print_line
 from gpumemprof.recorder import open_recordings
+from gpumemprof.recorder.program_end import EXCEPTION, failure_facts, reason_at_exit
 from gpumemprof.torch_calls import cards, failures
 
 __all__ = ["watch"]
@@ -64,22 +67,18 @@ _raised: weakref.WeakKeyDictionary[BaseException, _Raised] = weakref.WeakKeyDict
 _count = 0
 _notes = 0
 _last_path: str | None = None
-uncaught_unix_ns: int | None = None
-"""When an exception reached the top of the program."""
-
-
-def watch() -> None:
-    """Call when something is recorded and torch is imported."""
-    if os.environ.get("GPUMEMPROF_EXPLAIN", "1") != "0":
-        _watch()
 
 
 @functools.cache
-def _watch() -> None:
+def watch() -> None:
+    """Call when something is recorded and torch is imported."""
+    explains = os.environ.get("GPUMEMPROF_EXPLAIN", "1") != "0"
+    _watch_hooks(explains)
+    if not explains:
+        return
     kind = failures.out_of_memory_type()
     if kind is not None:
         _watch_type(kind)
-    _watch_hooks()
     _watch_notebook()
 
 
@@ -262,18 +261,30 @@ def _show(page: _Text | None) -> None:
         print_line(str(page))
 
 
-def _watch_hooks() -> None:
+def _store_failure(error: BaseException) -> None:
+    # Otherwise the program called the hook by itself, and goes on.
+    is_uncaught = getattr(sys, "last_value", None) is error
+    if not is_uncaught or not reason_at_exit().startswith(EXCEPTION):
+        return
+    facts = failure_facts()
+    for recording in open_recordings.active:
+        if recording._simulation is None:
+            recording._add_facts(facts)
+    _core.capture_flush_all(_FLUSH_MS)
+
+
+def _watch_hooks(explains: bool) -> None:
     main_hook, thread_hook = sys.excepthook, threading.excepthook
 
     @functools.wraps(main_hook)
     def on_uncaught(
         kind: type[BaseException], error: BaseException, traceback: TracebackType | None
     ) -> None:
-        global uncaught_unix_ns
-        uncaught_unix_ns = time.time_ns()
         page = None
         with contextlib.suppress(Exception):
-            page = _attach_page(error)
+            _store_failure(error)
+        with contextlib.suppress(Exception):
+            page = _attach_page(error) if explains else None
         main_hook(kind, error, traceback)
         with contextlib.suppress(Exception):
             _show(page)
@@ -288,7 +299,8 @@ def _watch_hooks() -> None:
             _show(page)
 
     sys.excepthook = on_uncaught
-    threading.excepthook = on_uncaught_in_thread
+    if explains:
+        threading.excepthook = on_uncaught_in_thread
 
 
 def _watch_notebook() -> None:

@@ -251,13 +251,11 @@ class ActiveRecording:
         self._add_retries()
         ranks.forget_listener(self._on_rank_facts)
         if self.capture is not None:
-            found = {}
             if "helper_of_rank" not in self._facts:
                 self._on_rank_facts({**ranks.process_group_facts(), **ranks.mesh_facts()})
-            if reason.startswith(EXCEPTION):
-                found.update(failure_facts())
-            # What the launcher said counts.
-            self._add_facts({key: found[key] for key in found if key not in self._facts})
+            # It is known already, unless the program has an excepthook of its own.
+            if reason.startswith(EXCEPTION) and "failure_type" not in self._facts:
+                self._add_facts(failure_facts())
         with open_recordings.lock:
             number, self._number = self._number, None
             if number is None:

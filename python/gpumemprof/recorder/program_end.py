@@ -49,7 +49,7 @@ def failure_facts() -> dict[str, str]:
     error = getattr(sys, "last_value", None)
     if error is None:
         return {}
-    facts = {"failure_type": type(error).__name__, "failure_unix_ns": str(_failed_at())}
+    facts = {"failure_type": type(error).__name__, "failure_unix_ns": str(time.time_ns())}
     place = _place(getattr(sys, "last_traceback", None) or error.__traceback__)
     if place:
         facts["failure_place"] = place
@@ -69,12 +69,6 @@ def _is_of_peer(error: BaseException) -> bool:
             return True
         cause = cause.__cause__ or cause.__context__
     return False
-
-
-def _failed_at() -> int:
-    spot = sys.modules.get("gpumemprof.failure.spot")
-    noted = getattr(spot, "uncaught_unix_ns", None)
-    return noted if isinstance(noted, int) else time.time_ns()
 
 
 def _place(traceback: TracebackType | None) -> str:

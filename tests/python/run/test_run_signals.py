@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 import gpumemprof
 import pytest
 from capture_programs import run_recorded
+from gpumemprof import _core
 
 ALLOCATE = """
 import ctypes, os, signal, sys, torch
@@ -44,6 +46,45 @@ def test_nothing_is_lost(tmp_path: Path, way: str, number: signal.Signals) -> No
     recording = gpumemprof.load(tmp_path / "run.gmp")
     assert recording.devices[0].end.allocated_bytes == 50_000
     assert f"The program was {killed}." in report(tmp_path / "run.gmp")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_an_exception_is_known_of_a_program_that_is_killed_while_it_ends(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    """As a launcher kills a rank whose traceback is on the screen already."""
+    write(
+        tmp_path,
+        f"""
+import atexit
+atexit.register(os.kill, os.getpid(), {int(number)})
+raise ConnectionError("Connection closed by peer")
+""",
+    )
+    done = run_recorded(tmp_path, "--cpu", "-o", "run.gmp", "train.py")
+    assert done.returncode == -number
+    path = tmp_path / "run.gmp"
+    ending = json.loads(_core.rank_summary(bytes(path), False).partition(b"\n")[0])["ending"]
+    assert ending["failure_type"] == "ConnectionError"
+    assert ending["failure_place"] == "train.py:7 <module>"
+    assert ending["is_failure_of_peer"]
+    if number == signal.SIGTERM:
+        words = " ".join(report(path).split())
+        assert "exception: ConnectionError, raised at train.py:7 <module>; while it" in words
+        assert "killed by SIGTERM." in words
+
+
+def test_an_exception_that_the_program_only_shows_did_not_end_it(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        """
+try: raise ValueError("odd data")
+except ValueError: sys.excepthook(*sys.exc_info())
+os.kill(os.getpid(), signal.SIGTERM)
+""",
+    )
+    run_recorded(tmp_path, "--cpu", "-o", "run.gmp", "train.py")
+    assert "The program was killed by SIGTERM." in report(tmp_path / "run.gmp")
 
 
 def test_another_thread_may_be_in_the_middle_of_anything(tmp_path: Path) -> None:

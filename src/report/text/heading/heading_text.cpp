@@ -47,13 +47,18 @@ class HeadingWriter : private Page {
     const Completeness& found = overview_.completeness;
     if (!found.is_recording || !found.is_closed) return;
     const std::string_view reason = found.reason;
-    if (reason.starts_with(kEndedByException)) {
-      const std::string& place = store_.facts().process().failure_place;
-      paragraph(fmt::format("It ended by an exception: {}{}{}.",
-                            printable(reason.substr(kEndedByException.size())),
-                            place.empty() ? "" : ", raised at ", printable(place)),
+    const ProcessFacts& process = store_.facts().process();
+    const bool is_signal = reason.starts_with(kEndedBySignal);
+    if (reason.starts_with(kEndedByException) || (is_signal && !process.failure_type.empty())) {
+      const std::string_view type =
+          is_signal ? process.failure_type : reason.substr(kEndedByException.size());
+      const std::string& place = process.failure_place;
+      const std::string_view by = is_signal ? reason.substr(kEndedBySignal.size()) : "";
+      paragraph(fmt::format("It ended by an exception: {}{}{}{}{}.", printable(type),
+                            place.empty() ? "" : ", raised at ", printable(place),
+                            is_signal ? "; while it ended, it was killed by " : "", printable(by)),
                 0);
-    } else if (reason.starts_with(kEndedBySignal)) {
+    } else if (is_signal) {
       paragraph(fmt::format("The program was killed by {}.",
                             printable(reason.substr(kEndedBySignal.size()))),
                 0);

@@ -91,6 +91,9 @@ LiveReport FollowedRun::report(std::size_t most_sites, std::size_t most_steps) {
   const ProcessFacts& process = store_.facts().process();
   report.command = process.command;
   report.host = process.host;
+  report.job = process.job;
+  report.gpumemprof = process.gpumemprof;
+  report.torch = process.torch;
   report.pid = process.pid;
   report.rank = process.rank;
   report.world_size = process.world_size;

@@ -94,6 +94,9 @@ struct LiveReport {
   std::optional<Ending> ending;  // none: not closed
   std::string command;
   std::string host;
+  std::string job;         // the launcher's own name for it
+  std::string gpumemprof;  // its version, as torch's
+  std::string torch;
   std::optional<std::uint64_t> pid;
   std::optional<std::uint64_t> rank;
   std::optional<std::uint64_t> world_size;

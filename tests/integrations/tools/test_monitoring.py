@@ -93,6 +93,9 @@ class Served:
         found: dict[str, dict[str, float]] = {}
         for family in text_string_to_metric_families(text):
             for sample in family.samples:
+                if sample.name == "gpumemprof_info":
+                    assert (sample.value, sample.labels["command"]) == (1, "train.py")
+                    continue
                 assert sample.labels["device"] == "cpu:0"
                 found.setdefault(sample.name, {})[sample.labels.get("source", "")] = sample.value
         return found
@@ -308,13 +311,14 @@ def test_the_dashboard_and_the_page_name_what_is_published() -> None:
 
 def test_opentelemetry_publishes_what_the_process_records(tmp_path: Path) -> None:
     program = """
-import time, torch
+import os, time, torch
 import gpumemprof
 from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
-from gpumemprof.integrations.monitoring.telemetry import instrument
+from gpumemprof.integrations.monitoring.telemetry import instrument, resource_attributes
 reader = InMemoryMetricReader()
-instrument(MeterProvider([reader]))
+instrument(MeterProvider([reader], resource=Resource.create(resource_attributes())))
 assert reader.get_metrics_data() is None or not list(reader.get_metrics_data().resource_metrics)
 gpumemprof.start("run.gmp", cpu=True)
 kept = torch.zeros(1000)
@@ -331,6 +335,9 @@ for _ in range(600):
 ((value, attributes),) = found["gpumemprof.memory.allocated"]
 assert value == 4000 and attributes["device"] == "cpu:0" and attributes["hw.id"] == "cpu:0"
 assert "hw.type" not in attributes
+assert attributes["process.pid"] == os.getpid()
+assert "gpumemprof.info" not in found
+assert data.resource_metrics[0].resource.attributes["process.pid"] == os.getpid()
 assert found["gpumemprof.lost_events"][0][0] == 0
 assert "gpumemprof.memory.reserved" not in found
 print("as expected")

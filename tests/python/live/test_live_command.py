@@ -19,8 +19,8 @@ from live.growing import DATA, PROGRAM, TRAINING, GrowingFile
 
 RECORDING_KEYS = {
     *("path", "state", "state_text", "events_per_second", "last_event_seconds", "notes"),
-    *("file_bytes", "is_behind", "ended", "problem", "command", "host", "pid", "rank"),
-    *("world_size", "devices", "notices"),
+    *("file_bytes", "is_behind", "ended", "problem", "command", "host", "job", "gpumemprof"),
+    *("torch", "pid", "rank", "world_size", "devices", "notices"),
 }
 DEVICE_KEYS = {
     *("device", "card", "has_pool", "events", "lost_events", "is_exact", "last_time_ns"),

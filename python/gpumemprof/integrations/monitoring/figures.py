@@ -17,7 +17,7 @@ from gpumemprof.live.targets import ProcessTarget
 from gpumemprof.live.watched import WatchedRecording
 from gpumemprof.live.watcher import Watcher
 
-__all__ = ["FIGURES", "Figure", "RecentPeaks", "Sample", "samples", "watcher_of"]
+__all__ = ["FIGURES", "INFO", "Figure", "RecentPeaks", "Sample", "samples", "watcher_of"]
 
 # To look for recordings of new child processes takes longer than to look into known ones.
 _SEARCH_SECONDS = 5.0
@@ -73,6 +73,8 @@ _LAST_EVENT = "gpumemprof.last_event.timestamp"
 _HEADROOM = "gpumemprof.memory.headroom"
 _UTILIZATION = "hw.gpu.memory.utilization"
 _SOURCE = "gpumemprof.memory.source"
+INFO = "gpumemprof.info"
+"""Has no value: its labels say what a process is."""
 
 FIGURES: dict[str, Figure] = {
     **{
@@ -88,6 +90,7 @@ FIGURES: dict[str, Figure] = {
     _UTILIZATION: Figure(_UTILIZATION, False, "1", "The share of the card that is in use."),
     _SOURCE: Figure(_SOURCE, False, "By", "Bytes that tensors hold, by what they are for."),
     **{name: Figure(name, True, "{event}", text) for name, (_, text) in _COUNTERS.items()},
+    INFO: Figure(INFO, False, "", "What is recorded: always 1, and the labels say the rest."),
 }
 
 
@@ -100,14 +103,33 @@ class Sample:
     labels: dict[str, str]
 
 
+def _text(value: Any) -> str:
+    return "" if value is None else str(value)
+
+
 def _labels(row: Row) -> dict[str, str]:
     device = str(row.device["device"])
     return {
         "device": device,
         "hw_id": str(row.device.get("card") or device),
-        "pid": "" if row.pid is None else str(row.pid),
-        "rank": "" if row.rank is None else str(row.rank),
+        "pid": _text(row.pid),
+        "rank": _text(row.rank),
     }
+
+
+def _info(row: Row) -> Sample:
+    """What the process is; empty labels where that is unknown."""
+    report = row.recording.report
+    labels = {
+        "version": _text(report.get("gpumemprof")),
+        "torch": _text(report.get("torch")),
+        "command": row.program,
+        "host": _text(report.get("host")),
+        "job_id": _text(report.get("job")),
+        "pid": _text(row.pid),
+        "rank": _text(row.rank),
+    }
+    return Sample(FIGURES[INFO], 1.0, labels)
 
 
 class RecentPeaks:
@@ -168,7 +190,12 @@ def _of_row(row: Row, recent: RecentPeaks) -> Iterator[Sample]:
 
 
 def samples(recordings: list[WatchedRecording], recent: RecentPeaks) -> Iterator[Sample]:
-    """The figures of all devices of these recordings."""
+    """The figures of all devices of these recordings, and what each process is."""
+    told = set()
     for row in rows(recordings):
-        if row.device:
-            yield from _of_row(row, recent)
+        if not row.device:
+            continue
+        if row.key[0] not in told:
+            told.add(row.key[0])
+            yield _info(row)
+        yield from _of_row(row, recent)

@@ -5,28 +5,38 @@
     from gpumemprof.integrations.monitoring.telemetry import instrument
 
     instrument()  # with the global meter provider
+
+What this process is, such as its job, belongs to the provider's resource: `resource_attributes`.
 """
 
 from __future__ import annotations
 
 import functools
 import os
+import socket
+import sys
 import threading
 import time
 from collections.abc import Iterable
-from typing import Any
+from pathlib import Path
+from typing import Any, Union
 
 from gpumemprof.errors import EnvironmentProblem
 from gpumemprof.integrations.monitoring.figures import (
     FIGURES,
+    INFO,
     Figure,
     RecentPeaks,
     Sample,
     samples,
     watcher_of,
 )
+from gpumemprof.recorder.rank_facts import launcher_facts
+from gpumemprof.recorder.run_settings import own_words
 
-__all__ = ["instrument"]
+__all__ = ["instrument", "resource_attributes"]
+
+_Attributes = dict[str, Union[str, int]]
 
 # All instruments are asked one after the other; one look serves them.
 _SAME_LOOK_S = 0.25
@@ -55,9 +65,34 @@ class _Recordings:
             return self._found
 
 
-def _attributes(sample: Sample) -> dict[str, str]:
-    attributes = {name: value for name, value in sample.labels.items() if value and name != "hw_id"}
-    attributes["hw.id"] = sample.labels["hw_id"]
+def resource_attributes() -> _Attributes:
+    """What this process is, for the resource of a meter provider; without what is unknown.
+
+    >>> resource_attributes()["process.pid"] == os.getpid()
+    True
+    """
+    from gpumemprof import __version__
+
+    torch = sys.modules.get("torch")
+    script = (own_words() or [""])[0]
+    found: _Attributes = {
+        "host.name": socket.gethostname(),
+        "process.pid": os.getpid(),
+        "process.command": "python -c" if script == "-c" else Path(script).name,
+        "gpumemprof.version": __version__,
+        "gpumemprof.torch.version": str(getattr(torch, "__version__", "")),
+        "gpumemprof.job": launcher_facts(os.environ).get("job", ""),
+    }
+    return {name: value for name, value in found.items() if value != ""}
+
+
+def _attributes(sample: Sample) -> _Attributes:
+    """As OpenTelemetry names them."""
+    labels = dict(sample.labels)
+    attributes: _Attributes = {"hw.id": labels.pop("hw_id")}
+    if pid := labels.pop("pid"):
+        attributes["process.pid"] = int(pid)
+    attributes.update({name: value for name, value in labels.items() if value})
     if sample.labels["device"].startswith("cuda"):
         attributes["hw.type"] = "gpu"
     return attributes
@@ -100,6 +135,8 @@ def instrument(meter_provider: Any = None) -> Any:
         ]
 
     for figure in FIGURES.values():
+        if figure.name == INFO:  # the resource says it
+            continue
         make = meter.create_observable_gauge
         if figure.is_counter:
             make = meter.create_observable_counter

@@ -25,9 +25,9 @@ MOST_FUNCTION_LINES = 80
 # Of the sources of each part: files, and lines with comments and empty ones.
 TOTALS: dict[str, tuple[int, int]] = {
     "src": (989, 98_900),
-    "python/gpumemprof": (428, 52_600),
+    "python/gpumemprof": (428, 52_750),
     "viewer/src": (92, 12_400),
-    "tests": (691, 76_560),
+    "tests": (691, 76_750),
 }
 # A limit may be so much above what is there, so that not every commit must change it.
 SLACK = 0.005

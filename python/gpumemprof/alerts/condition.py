@@ -10,7 +10,7 @@ from typing import Callable
 from gpumemprof import _core
 from gpumemprof.errors import UsageError
 
-__all__ = ["METRICS", "Condition", "parse"]
+__all__ = ["EVENTS", "METRICS", "Condition", "parse"]
 
 _SIZES = "a size (4 GiB) or a share of the card (90%)"
 METRICS = {
@@ -23,6 +23,9 @@ METRICS = {
     "retries": "a number",
 }
 """What can be watched, and in which unit."""
+
+EVENTS = ("out_of_memory", "exception")
+"""What happens at a moment: there is nothing to compare."""
 
 _FORM = re.compile(
     r"\s*([A-Za-z_]+)\s*(<=|>=|<|>)\s*(\d+(?:\.\d+)?)\s*([A-Za-z%]*)\s*(?:/\s*(\w+))?\s*"
@@ -44,7 +47,8 @@ def _mistake(text: str, why: str) -> UsageError:
         "usage",
         "",
         f"write a metric ({', '.join(METRICS)}), one of < <= > >=, and a value, "
-        'such as "headroom<5%", "reserved>70GiB" or "growth>100MiB/min"',
+        'such as "headroom<5%", "reserved>70GiB" or "growth>100MiB/min"; or '
+        f"{' or '.join(EVENTS)}",
     )
 
 
@@ -58,6 +62,11 @@ class Condition:
     is_share: bool
     """Of the card's memory, or for fragmentation of what is reserved."""
     text: str
+
+    @property
+    def is_event(self) -> bool:
+        """Whether it is met by something that happens."""
+        return self.metric in EVENTS
 
     @property
     def needs_card(self) -> bool:
@@ -110,6 +119,8 @@ def parse(text: str) -> Condition:
     Raises:
         UsageError: it is not one; the sentence says what is accepted.
     """
+    if (event := text.strip().lower()) in EVENTS:
+        return Condition(event, ">", 0.0, False, event)
     found = _FORM.fullmatch(text)
     if found is None:
         raise _mistake(text, "it must be a metric, a comparison and a value")

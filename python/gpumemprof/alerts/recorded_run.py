@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import Protocol
 
+from gpumemprof.alerts.condition import EVENTS
 from gpumemprof.alerts.rule import Alert
 from gpumemprof.alerts.tracker import MemoryTracker
 from gpumemprof.errors import UsageError
@@ -29,18 +30,21 @@ def _print(alert: Alert) -> None:
     print_line(f"gpumemprof: alert: {alert.message}")
 
 
-def _start(device: str, wanted: Wanted) -> bool:
+def _tracker(device: str, wanted: Wanted, alerts: list[str]) -> MemoryTracker:
+    return MemoryTracker(
+        device,
+        interval=_INTERVAL_S,
+        alerts=alerts,
+        callback=_print,
+        webhook=wanted.alert_webhook,
+        command=wanted.alert_command,
+    )
+
+
+def _start(device: str, wanted: Wanted, alerts: list[str]) -> bool:
     """Whether to go on with other devices."""
     try:
-        tracker = MemoryTracker(
-            device,
-            interval=_INTERVAL_S,
-            alerts=wanted.alerts,
-            callback=_print,
-            webhook=wanted.alert_webhook,
-            command=wanted.alert_command,
-        )
-        _started.append(tracker.start())
+        _started.append(_tracker(device, wanted, alerts).start())
     except UsageError as error:  # the same on all devices
         print_line(f"gpumemprof: {error}")
         return False
@@ -51,11 +55,19 @@ def _start(device: str, wanted: Wanted) -> bool:
 
 def follow(wanted: Wanted, is_cpu: bool) -> None:
     """Begin as soon as the program uses memory of this kind; nothing here reaches the program."""
+    conditions = [text for text in wanted.alerts if text not in EVENTS]
+    events = [text for text in wanted.alerts if text in EVENTS]
+    if events:  # Of the program, and not of each device; it may fail before it uses any.
+        tracker = _tracker("cpu", wanted, events)
+        tracker._listen()
+        _started.append(tracker)
+    if not conditions:
+        return
 
     def start() -> None:
         devices = ["cpu"] if is_cpu else [f"cuda:{index}" for index in cards.card_indices()]
         for device in devices:
-            if not _start(device, wanted):
+            if not _start(device, wanted, conditions):
                 return
 
     def begin() -> None:

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from gpumemprof.alerts.condition import Condition
 from gpumemprof.alerts.reading import Reading
+from gpumemprof.failure.spot import Event
 
-__all__ = ["Alert", "Rule", "value_of"]
+__all__ = ["Alert", "EventRule", "Rule", "value_of"]
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,31 @@ class Alert:
         >>> json.dumps(alert.to_dict())  # doctest: +SKIP
         """
         return dict(self.__dict__)
+
+
+class EventRule:
+    """An event that is an alert each time, but not too often."""
+
+    def __init__(self, condition: Condition, min_interval_s: float) -> None:
+        self.condition = condition
+        self._min_interval_s = min_interval_s
+        self._last_s: float | None = None
+        self._suppressed = 0
+
+    def happened(self, event: Event, time_s: float) -> Alert | None:
+        """The alert that it raises, if it does; by a clock that never goes back."""
+        if event.kind != self.condition.metric:
+            return None
+        if self._last_s is not None and time_s - self._last_s < self._min_interval_s:
+            self._suppressed += 1
+            return None
+        self._last_s = time_s
+        suppressed, self._suppressed = self._suppressed, 0
+        text = event.text
+        if suppressed:
+            text += f"; it happened {suppressed:,} more times since the last alert"
+        kind = event.kind
+        return Alert(kind, kind, 1.0, 0.0, event.device, event.unix_s, text, suppressed)
 
 
 def value_of(condition: Condition, reading: Reading, growth: float | None) -> float | None:

@@ -7,6 +7,7 @@ import logging
 import math
 import os
 import threading
+import time
 import warnings
 import weakref
 from collections import deque
@@ -18,12 +19,14 @@ from gpumemprof.alerts import sinks
 from gpumemprof.alerts.condition import Condition, parse
 from gpumemprof.alerts.growth import GrowthMeter
 from gpumemprof.alerts.reading import Reading
-from gpumemprof.alerts.rule import Alert, Rule
+from gpumemprof.alerts.rule import Alert, EventRule, Rule
 from gpumemprof.alerts.sinks import BackgroundSink, Sink
 from gpumemprof.alerts.source import DeviceSource
 from gpumemprof.alerts.timeline import Point, Timeline
 from gpumemprof.errors import RecordingWarning, UsageError
+from gpumemprof.failure import spot
 from gpumemprof.profile.optional_math import highest
+from gpumemprof.torch_calls import readiness
 
 __all__ = ["MemoryTracker"]
 
@@ -103,8 +106,9 @@ class MemoryTracker:
         self._source: DeviceSource | None = None
         self._thread: threading.Thread | None = None
         self._stops = threading.Event()
-        self._conditions = conditions
+        self._conditions: list[Condition] = []
         self._rules: list[Rule] = []
+        self._event_rules: list[EventRule] = []
         self._callbacks: dict[int, Sink] = {}
         self._alerts: deque[Alert] = deque(maxlen=_MOST_ALERTS)
         self._timeline = Timeline(timeline_points)
@@ -112,8 +116,9 @@ class MemoryTracker:
         self._figures = _Figures()
         self.device = "cpu" if str(device) == "cpu" else device
         """The device, once tracking has begun as ``cuda:0`` or ``cpu``."""
-        if conditions and str(device) == "cpu":
-            for condition in conditions:
+        for condition in conditions:
+            self._add(condition)
+            if str(device) == "cpu":
                 _check(condition, None, "cpu")
         _trackers.add(self)
 
@@ -144,7 +149,8 @@ class MemoryTracker:
         """Add a condition; ``callback`` is called for this one alone.
 
         A metric (``allocated``, ``reserved``, ``used``, ``headroom``, ``growth``,
-        ``fragmentation``, ``retries``), a comparison and a value with its unit.
+        ``fragmentation``, ``retries``), a comparison and a value with its unit; or an event,
+        ``out_of_memory`` or ``exception``.
 
         >>> tracker.alert("growth > 100 MiB/min", print)  # doctest: +SKIP
 
@@ -153,11 +159,17 @@ class MemoryTracker:
         """
         parsed = parse(condition)
         with self._lock:
-            self._conditions.append(parsed)
+            self._add(parsed)
             if callback is not None:
                 self._callbacks[id(parsed)] = callback
-            if self._source is not None:
+            if self._source is not None and not parsed.is_event:
                 self._add_rule(parsed, self._source)
+
+    def _add(self, condition: Condition) -> None:
+        if condition.is_event:
+            self._event_rules.append(EventRule(condition, self._min_alert_interval_s))
+        else:
+            self._conditions.append(condition)
 
     def _add_rule(self, condition: Condition, source: DeviceSource) -> None:
         _check(condition, source.capacity, source.name)
@@ -168,6 +180,7 @@ class MemoryTracker:
 
         >>> tracker.start()  # doctest: +SKIP
         """
+        self._listen()
         with self._lock:
             if self._thread is not None:
                 return self
@@ -199,11 +212,24 @@ class MemoryTracker:
             self._thread = thread
         return self
 
+    def _listen(self) -> None:
+        """Raise alerts for events, without following the device; `stop` ends it."""
+        if self._on_event not in spot.listeners:
+            spot.listeners.append(self._on_event)
+            readiness.when_imported(spot.watch)
+
     def stop(self) -> None:
         """Stop following the device, after a last look; does nothing if it is not followed.
 
         >>> tracker.stop()  # doctest: +SKIP
         """
+        self._stop_following()
+        with contextlib.suppress(ValueError):
+            spot.listeners.remove(self._on_event)
+        for sink in self._background:
+            sink.close()
+
+    def _stop_following(self) -> None:
         with self._lock:
             thread, self._thread = self._thread, None
             source = self._source
@@ -217,8 +243,6 @@ class MemoryTracker:
         with self._lock:
             self._source = None
         source.close()
-        for sink in self._background:
-            sink.close()
 
     def __enter__(self) -> MemoryTracker:
         return self.start()
@@ -291,6 +315,12 @@ class MemoryTracker:
             if alert is not None:
                 self._raise(alert, self._callbacks.get(id(rule.condition)))
 
+    def _on_event(self, event: spot.Event) -> None:
+        for rule in self._event_rules:
+            alert = rule.happened(event, time.monotonic())
+            if alert is not None:
+                self._raise(alert, self._callbacks.get(id(rule.condition)))
+
     def _raise(self, alert: Alert, own: Sink | None) -> None:
         self._alerts.append(alert)
         self._figures.alerts += 1
@@ -309,6 +339,8 @@ class MemoryTracker:
         """In a forked child: the threads are the parent's."""
         self._lock = threading.Lock()
         self._thread = None
+        with contextlib.suppress(ValueError):
+            spot.listeners.remove(self._on_event)
         if self._source is not None:
             self._source.forget()
             self._source = None

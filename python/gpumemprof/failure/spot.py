@@ -27,7 +27,7 @@ import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import Any, Callable, NamedTuple
 
 from gpumemprof import _core
 from gpumemprof.failure import explanation, message
@@ -36,13 +36,24 @@ from gpumemprof.recorder import open_recordings
 from gpumemprof.recorder.program_end import EXCEPTION, failure_facts, reason_at_exit
 from gpumemprof.torch_calls import cards, failures
 
-__all__ = ["watch"]
+__all__ = ["Event", "listeners", "watch"]
 
 _HAS_NOTES = sys.version_info >= (3, 11)
 _MOST_NOTES = 3  # explained while the program goes on; after that only the command is named
 _FLUSH_MS = 500
 _LINES_SHOWN = 3
 _NARROWEST, _WIDEST = 60, 100
+
+
+class Event(NamedTuple):
+    """What happened, for alerts."""
+
+    kind: str
+    """``out_of_memory``, or ``exception``: one that nobody caught."""
+    text: str
+    device: str
+    """Empty if it is not known, or of none."""
+    unix_s: float
 
 
 class _Raised(NamedTuple):
@@ -67,19 +78,52 @@ _raised: weakref.WeakKeyDictionary[BaseException, _Raised] = weakref.WeakKeyDict
 _count = 0
 _notes = 0
 _last_path: str | None = None
+listeners: list[Callable[[Event], None]] = []
+"""Called in the thread that failed, before it goes on."""
 
 
 @functools.cache
 def watch() -> None:
     """Call when something is recorded and torch is imported."""
-    explains = os.environ.get("GPUMEMPROF_EXPLAIN", "1") != "0"
-    _watch_hooks(explains)
-    if not explains:
-        return
     kind = failures.out_of_memory_type()
     if kind is not None:
         _watch_type(kind)
-    _watch_notebook()
+    _watch_hooks()
+    if _explains():
+        _watch_notebook()
+
+
+def _explains() -> bool:
+    return os.environ.get("GPUMEMPROF_EXPLAIN", "1") != "0"
+
+
+def _tell(kind: str, text: str, device: str = "") -> None:
+    event = Event(kind, text, device, time.time())
+    for listener in listeners.copy():
+        with contextlib.suppress(Exception):
+            listener(event)
+
+
+def _tell_memory(error: BaseException) -> None:
+    text = str(error)
+    number, wanted = message.figures_of(text).device, message.request_of(text)
+    device = "" if number is None else f"cuda:{number}"
+    where = f" on {device}" if device else ""
+    _tell(
+        "out_of_memory", f"out of memory{where}{f': {wanted} requested' if wanted else ''}", device
+    )
+
+
+def _tell_uncaught(error: BaseException, facts: dict[str, str]) -> None:
+    failed = _failed(error)
+    kind = failures.out_of_memory_type()
+    # The allocator's own said it when it was raised.
+    if failed is not None and (kind is None or not isinstance(failed, kind)):
+        _tell_memory(failed)
+    place = facts.get("failure_place")
+    where = f" in {place}" if place else ""
+    why = " (another rank was gone)" if "failure_of_peer" in facts else ""
+    _tell("exception", f"the program ended by {facts['failure_type']}{where}{why}")
 
 
 def _watch_type(kind: type[BaseException]) -> None:
@@ -126,8 +170,9 @@ def _recording_path() -> str | None:
 
 def _on_raise(error: BaseException) -> None:
     global _count, _last_path
+    _tell_memory(error)
     path = _recording_path()
-    if path is None:
+    if path is None or not _explains():
         return
     _last_path = path
     _count += 1
@@ -242,7 +287,7 @@ def _failed(error: BaseException | None) -> BaseException | None:
 
 def _attach_page(error: BaseException | None) -> _Text | None:
     """Put the page among the notes of an uncaught exception; None if it is about something else."""
-    failed = _failed(error)
+    failed = _failed(error) if _explains() else None
     if failed is None:
         return None
     text = _page(failed)
@@ -271,9 +316,11 @@ def _store_failure(error: BaseException) -> None:
         if recording._simulation is None:
             recording._add_facts(facts)
     _core.capture_flush_all(_FLUSH_MS)
+    if not isinstance(error, KeyboardInterrupt):
+        _tell_uncaught(error, facts)
 
 
-def _watch_hooks(explains: bool) -> None:
+def _watch_hooks() -> None:
     main_hook, thread_hook = sys.excepthook, threading.excepthook
 
     @functools.wraps(main_hook)
@@ -284,7 +331,7 @@ def _watch_hooks(explains: bool) -> None:
         with contextlib.suppress(Exception):
             _store_failure(error)
         with contextlib.suppress(Exception):
-            page = _attach_page(error) if explains else None
+            page = _attach_page(error)
         main_hook(kind, error, traceback)
         with contextlib.suppress(Exception):
             _show(page)
@@ -299,8 +346,7 @@ def _watch_hooks(explains: bool) -> None:
             _show(page)
 
     sys.excepthook = on_uncaught
-    if explains:
-        threading.excepthook = on_uncaught_in_thread
+    threading.excepthook = on_uncaught_in_thread
 
 
 def _watch_notebook() -> None:

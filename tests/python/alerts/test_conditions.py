@@ -6,7 +6,8 @@ import gpumemprof
 import pytest
 from gpumemprof.alerts.condition import METRICS, parse
 from gpumemprof.alerts.reading import Reading
-from gpumemprof.alerts.rule import Rule
+from gpumemprof.alerts.rule import EventRule, Rule
+from gpumemprof.failure.spot import Event
 
 GIB = 1 << 30
 
@@ -22,6 +23,8 @@ GIB = 1 << 30
         ("fragmentation>30%", "fragmentation", 0.3, True),
         ("retries>0", "retries", 0, False),
         ("used>90%", "used", 0.9, True),
+        (" Out_of_memory ", "out_of_memory", 0, False),
+        ("exception", "exception", 0, False),
     ],
 )
 def test_a_condition_is_read(text: str, metric: str, bound: float, is_share: bool) -> None:
@@ -128,3 +131,17 @@ def test_what_is_unknown_raises_nothing() -> None:
     rule = Rule(parse("headroom<50%"), "cuda:0", 0)
     assert rule.look(reading(0, GIB, capacity=None), None) is None
     assert Rule(parse("growth>1MiB/min"), "cuda:0", 0).look(reading(0, GIB), None) is None
+
+
+def test_an_event_that_comes_again_and_again_is_an_alert_once_a_minute() -> None:
+    rule = EventRule(parse("out_of_memory"), 60.0)
+    event = Event("out_of_memory", "out of memory on cuda:0", "cuda:0", 1000.0)
+    first = rule.happened(event, 0.0)
+    assert first is not None
+    assert (str(first), first.device, first.timestamp) == (event.text, "cuda:0", 1000.0)
+    assert rule.happened(event, 1.0) is None
+    assert rule.happened(event._replace(kind="exception"), 61.0) is None
+    later = rule.happened(event, 61.0)
+    assert later is not None
+    assert later.suppressed == 1
+    assert str(later) == f"{event.text}; it happened 1 more times since the last alert"

@@ -21,8 +21,8 @@ print("done")
 """
 
 
-def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    (folder / "train.py").write_text(PROGRAM)
+def run(folder: Path, *words: str, program: str = PROGRAM) -> subprocess.CompletedProcess[str]:
+    (folder / "train.py").write_text(program)
     return subprocess.run(
         [sys.executable, "-m", "gpumemprof", "run", "--cpu", "-o", "out.gmp", *words, "train.py"],
         cwd=folder,
@@ -55,6 +55,35 @@ def test_an_alert_is_passed_to_a_command(tmp_path: Path) -> None:
     done = run(tmp_path, "--alert", "allocated>30MiB", "--alert-command", command)
     assert done.returncode == 0, done.stderr
     assert json.loads((tmp_path / "alert").read_text())["condition"] == "allocated>30MiB"
+
+
+def test_what_ends_the_program_is_an_alert(tmp_path: Path) -> None:
+    """An exception, and failures to allocate that the program survived."""
+    end = """
+for _ in range(3):
+    try: raise torch.OutOfMemoryError("Tried to allocate 2.00 GiB. GPU 1 has a total capacity")
+    except torch.OutOfMemoryError: pass
+sys.excepthook(KeyError, KeyError("shown, and survived"), None)
+raise ValueError("secret data")
+"""
+    command = f'{sys.executable} -c \'import sys; print(sys.stdin.read(), file=open("all", "a"))\''
+    words = ["--alert", "out_of_memory", "--alert", "exception", "--alert-command", command]
+    done = run(tmp_path, *words, program="import sys" + PROGRAM + end)
+    assert done.returncode == 1
+    memory, ended = map(json.loads, (tmp_path / "all").read_text().splitlines())
+    assert (memory["condition"], memory["device"]) == ("out_of_memory", "cuda:1")
+    assert memory["message"] == "out of memory on cuda:1: 2.00 GiB requested"
+    assert (ended["metric"], ended["device"]) == ("exception", "")
+    line = len(("import sys" + PROGRAM + end).splitlines())
+    assert ended["message"] == f"the program ended by ValueError in train.py:{line} <module>"
+    printed = [line for line in done.stderr.splitlines() if "alert: " in line]
+    assert printed == [f"gpumemprof: alert: {one['message']}" for one in (memory, ended)]
+
+
+def test_a_program_that_ends_well_raises_no_alert(tmp_path: Path) -> None:
+    done = run(tmp_path, "--alert", "out_of_memory", "--alert", "exception")
+    assert (done.returncode, done.stdout) == (0, "done\n")
+    assert "alert" not in done.stderr
 
 
 @pytest.mark.parametrize(

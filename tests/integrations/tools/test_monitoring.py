@@ -20,6 +20,7 @@ from doc_pages import ROOT, run_page
 from programs import environment
 
 GRAFANA = ROOT / "docs" / "integrations" / "grafana.json"
+RULES = ROOT / "docs" / "integrations" / "prometheus-rules.yml"
 PAGE = ROOT / "docs" / "integrations" / "metrics.md"
 
 PROGRAM = """
@@ -294,11 +295,20 @@ def test_the_dashboard_and_the_page_name_what_is_published() -> None:
     used = set(re.findall(r"\b(?:gpumemprof|hw_gpu)_\w+", " ".join(expressions)))
     assert used and used <= metric_names()
     assert len({panel["id"] for panel in dashboard["panels"]}) == len(dashboard["panels"])
+    variables = {one["name"] for one in dashboard["templating"]["list"]}
+    assert set(re.findall(r"\$(\w+)", " ".join(expressions))) - {"__rate_interval"} < variables
+    assert not re.search(r"\[\d+[smh]\]", " ".join(expressions))
+    # Child processes of one program differ by their number alone.
+    for panel in dashboard["panels"]:
+        for target in panel["targets"]:
+            is_of_process = not re.match(r"(sum|max)\b", target["expr"])
+            assert ("{{pid}}" in target["legendFormat"]) == is_of_process
     described = set(re.findall(r"`((?:gpumemprof|hw_gpu)_\w+)", PAGE.read_text()))
     assert described == metric_names()
     if shutil.which("promtool") is not None:
         for expression in expressions:
-            filled = expression.replace("$instance", ".*").replace("$device", ".*")
+            filled = expression.replace("$__rate_interval", "1m")
+            filled = re.sub(r"\$(job|instance|device)", ".*", filled)
             rule = {"groups": [{"name": "g", "rules": [{"record": "r", "expr": filled}]}]}
             checked = subprocess.run(
                 ["promtool", "check", "rules", "/dev/stdin"],
@@ -307,6 +317,69 @@ def test_the_dashboard_and_the_page_name_what_is_published() -> None:
                 text=True,
             )
             assert checked.returncode == 0, expression + checked.stdout + checked.stderr
+
+
+def test_the_rules_name_what_is_published() -> None:
+    yaml = pytest.importorskip("yaml")
+    (group,) = yaml.safe_load(RULES.read_text())["groups"]
+    names = re.findall(
+        r"\b(?:gpumemprof|hw_gpu)_\w+", " ".join(rule["expr"] for rule in group["rules"])
+    )
+    assert names and set(names) <= metric_names()
+    labels = set(re.findall(r"\$labels\.(\w+)", RULES.read_text()))
+    assert labels == {"instance", "device", "pid"}
+
+
+def test_the_rules_say_what_happens_and_nothing_else(tmp_path: Path) -> None:
+    if shutil.which("promtool") is None:
+        pytest.skip("Debian's package prometheus is not installed")
+    leaking = '{instance="a", device="cuda:0", pid="1"}'
+    steady = '{instance="a", device="cuda:1", pid="2"}'
+    series = {
+        f"gpumemprof_memory_allocated_bytes{leaking}": "100+1x240",
+        f"gpumemprof_memory_allocated_bytes{steady}": "100 900 " * 120,
+        f"gpumemprof_memory_headroom_bytes{leaking}": "4x240",
+        f"gpumemprof_memory_headroom_bytes{steady}": "6x240",
+        f"hw_gpu_memory_limit_bytes{leaking}": "100x240",
+        f"hw_gpu_memory_limit_bytes{steady}": "100x240",
+        f"gpumemprof_out_of_memory_total{leaking}": "0x178 1x60",
+        f"gpumemprof_out_of_memory_total{steady}": "0x240",
+    }
+    nearly_full = "the pool of process 1 has less than 5 % of the card left"
+    rules = {
+        "GpuMemoryNearlyFull": ("warning", nearly_full),
+        "GpuOutOfMemory": ("critical", "an allocation of process 1 failed"),
+        "GpuMemoryGrowing": ("warning", "process 1 keeps more and more memory"),
+    }
+    of_leaking = {"instance": "a", "device": "cuda:0", "pid": "1"}
+    expected = [
+        {
+            "eval_time": "3h",
+            "alertname": name,
+            "exp_alerts": [
+                {
+                    "exp_labels": {**of_leaking, "severity": severity},
+                    "exp_annotations": {"summary": f"a cuda:0: {summary}"},
+                }
+            ],
+        }
+        for name, (severity, summary) in rules.items()
+    ]
+    test = {
+        "rule_files": [str(RULES)],
+        "evaluation_interval": "1m",
+        "tests": [
+            {
+                "interval": "1m",
+                "input_series": [{"series": name, "values": it} for name, it in series.items()],
+                "alert_rule_test": expected,
+            }
+        ],
+    }
+    (tmp_path / "test.yml").write_text(json.dumps(test))
+    words = ["promtool", "test", "rules", str(tmp_path / "test.yml")]
+    done = subprocess.run(words, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_opentelemetry_publishes_what_the_process_records(tmp_path: Path) -> None:

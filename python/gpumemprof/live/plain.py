@@ -6,7 +6,7 @@ import textwrap
 import time
 
 from gpumemprof.live.figures import Row, rows, shown_bytes, shown_count, shown_percent
-from gpumemprof.live.ranks import ranks_line
+from gpumemprof.live.ranks import ranks_line, silence_line
 from gpumemprof.live.watcher import Watcher
 from gpumemprof.printable import printable
 
@@ -63,9 +63,9 @@ class PlainLines:
                 continue  # the sentence below says so
             if not row.recording.state.is_over or (row.key[0], "over") not in self._said:
                 found.append(f"{clock}{where}: {_figures(row, self._is_once)}")
-        together = ranks_line([row for row in rows(self._watcher.recordings) if _is_running(row)])
-        if together:
-            found.append(f"{clock}{together}")
+        running = [row for row in rows(self._watcher.recordings) if _is_running(row)]
+        together = [ranks_line(running), silence_line(running)]
+        found += [f"{clock}{line}" for line in together if line]
         for recording in self._watcher.recordings:
             name = Row(recording, {}).name
             key = str(recording.path)

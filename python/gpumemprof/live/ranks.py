@@ -1,4 +1,4 @@
-"""What the ranks of a machine look like together, in one line."""
+"""What the ranks of a machine look like together, in a line or two."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from gpumemprof.live.figures import Row, shown_bytes
 from gpumemprof.ranks.compare.statistics import median
 
-__all__ = ["ranks_line"]
+__all__ = ["ranks_line", "silence_line"]
 
 # Ranks wait for each other at every step, so one that is further behind stands.
 _BEHIND_STEPS = 2
+# Saving a checkpoint takes a while, too.
+_SILENT_SECONDS = 120.0
 
 
 def ranks_line(rows: Sequence[Row]) -> str:
@@ -18,18 +20,45 @@ def ranks_line(rows: Sequence[Row]) -> str:
 
     Empty if there are not several ranks of one program.
     """
+    by_rank = _by_rank(rows)
+    if not by_rank:
+        return ""
+    words = [_headroom(by_rank), _largest(by_rank), _behind(by_rank)]
+    return f"{_count(by_rank)}: {'; '.join(word for word in words if word)}"
+
+
+def silence_line(rows: Sequence[Row]) -> str:
+    """That nothing happens on any rank that trains, though all of them run; empty otherwise."""
+    by_rank = _by_rank([row for row in rows if not row.recording.state.is_over])
+    steps: dict[int, int] = {}
+    idle: list[float] = []
+    for rank, row in by_rank.items():
+        seconds = row.recording.idle_seconds
+        is_silent = row.recording.state.name == "recording" and (seconds or 0) >= _SILENT_SECONDS
+        if seconds is None or row.step is None or not is_silent:
+            return ""
+        steps[rank] = row.step
+        idle.append(seconds)
+    if not idle:
+        return ""
+    text = f"no rank has allocated or stepped for {min(idle) / 60:.0f} min: the job may hang"
+    last = [rank for rank, step in steps.items() if step == min(steps.values())]
+    if len(last) == 1:
+        text += f"; rank {last[0]} is behind, and the others may wait for it"
+    return text
+
+
+def _by_rank(rows: Sequence[Row]) -> dict[int, Row]:
+    """Of each rank the fullest card; empty if there are not several ranks of one program."""
     by_rank: dict[int, Row] = {}
     for row in rows:
         if row.rank is None or not row.device:
             continue
         known = by_rank.get(row.rank)
-        # A rank that uses several cards is shown by the fullest one.
         if known is None or (_peak(row) or 0) > (_peak(known) or 0):
             by_rank[row.rank] = row
-    if len(by_rank) < 2 or len({row.program for row in by_rank.values()}) > 1:
-        return ""
-    words = [_headroom(by_rank), _largest(by_rank), _behind(by_rank)]
-    return f"{_count(by_rank)}: {'; '.join(word for word in words if word)}"
+    is_one_job = len(by_rank) > 1 and len({row.program for row in by_rank.values()}) == 1
+    return by_rank if is_one_job else {}
 
 
 def _peak(row: Row) -> int | None:

@@ -72,6 +72,8 @@ class WatchedRecording:
         self._peaks: dict[tuple[str, str], int] = {}
         self._bytes = -1
         self._grew_at = time.monotonic()
+        self._steps: list[int] | None = None
+        self._stepped_at = 0.0
         self._was_written: bool | None = True
         self._asked_at = 0.0
 
@@ -90,6 +92,7 @@ class WatchedRecording:
             self._fail(Error(error.strerror or "it cannot be read", "bad_input", str(self.path)))
             return
         self._note_rate()
+        self._note_steps()
         self._see_state()
         if self.state.is_over:
             self.events_per_second = None
@@ -100,6 +103,14 @@ class WatchedRecording:
         times = [device["last_time_ns"] for device in self.report.get("devices", [])]
         known = [moment for moment in times if moment is not None]
         return max(0.0, time.time() - max(known) / 1e9) if known else None
+
+    @property
+    def idle_seconds(self) -> float | None:
+        """How long there was neither an event nor another step; None if that is not known."""
+        event = self.last_event_seconds
+        if event is None or self._steps is None:
+            return None
+        return min(event, time.monotonic() - self._stepped_at)
 
     @property
     def size_bytes(self) -> int:
@@ -163,6 +174,15 @@ class WatchedRecording:
         first, before = self._counts[0]
         is_enough = now - first >= _RATE_SECONDS
         self.events_per_second = (events - before) / (now - first) if is_enough else None
+
+    def _note_steps(self) -> None:
+        """A step need not allocate: CUDA graphs replay it."""
+        steps = [one["step"] for device in self.report["devices"] for one in device["steps"][-1:]]
+        if steps != self._steps:
+            # What was there before the first look came before the file was last written to.
+            ago = self._unchanged_seconds() if self._steps is None else 0.0
+            self._stepped_at = time.monotonic() - ago
+            self._steps = steps
 
     def _see_state(self) -> None:
         report = self.report

@@ -1,4 +1,4 @@
-"""The line about all ranks of a machine."""
+"""The lines about all ranks of a machine."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from types import SimpleNamespace
 from typing import Any
 
 from gpumemprof.live.figures import Row
-from gpumemprof.live.ranks import ranks_line
+from gpumemprof.live.plain import PlainLines
+from gpumemprof.live.ranks import ranks_line, silence_line
+from gpumemprof.live.watched import RecordingState
 
 MIB = 1 << 20
 
@@ -42,3 +44,46 @@ def test_a_single_rank_and_programs_without_ranks_have_no_line() -> None:
     assert ranks_line([made_row(0, 64)]) == ""
     assert ranks_line([made_row(None, 64), made_row(None, 64)]) == ""
     assert ranks_line([]) == ""
+
+
+def silent_row(rank: int, idle: float | None, step: int = 9, state: str = "recording") -> Row:
+    row = made_row(rank, 64, step)
+    row.recording.state = RecordingState(state, state)
+    row.recording.idle_seconds = idle  # type: ignore[misc]
+    return row
+
+
+def test_ranks_that_are_all_silent_may_hang() -> None:
+    rows = [silent_row(0, 200.0), silent_row(1, 181.0), silent_row(2, 190.0)]
+    sentence = "no rank has allocated or stepped for 3 min: the job may hang"
+    assert silence_line(rows) == sentence
+    waiting = [*rows, silent_row(3, 185.0, step=8)]
+    assert silence_line(waiting) == f"{sentence}; rank 3 is behind, and the others may wait for it"
+    # Of a rank that has ended nothing more is expected.
+    assert silence_line([*rows, silent_row(3, None, state="lost")]) == sentence
+
+
+def test_a_job_in_which_one_rank_works_or_is_not_known_is_not_silent() -> None:
+    silent = [silent_row(0, 200.0), silent_row(1, 200.0)]
+    assert silence_line([*silent, silent_row(2, 1.0)]) == ""
+    assert silence_line([*silent, silent_row(2, None)]) == ""
+    assert silence_line([*silent, silent_row(2, 200.0, state="reading")]) == ""
+    # Without steps it does not train, and may have nothing to do.
+    serving = silent_row(2, 200.0)
+    serving.device["steps"] = []
+    assert silence_line([*silent, serving]) == ""
+    assert silence_line(silent[:1]) == silence_line([]) == ""
+
+
+def test_silence_is_a_line_of_its_own() -> None:
+    recordings = [silent_row(0, 200.0).recording, silent_row(1, 200.0).recording]
+    figures = ("allocated_bytes", "recent_peak_allocated_bytes", "peak_allocated_bytes")
+    device = {"device": "cpu:0", "has_pool": False, "steps": [{"step": 9}]}
+    for number, recording in enumerate(recordings):
+        recording.report["devices"] = [{**device, **dict.fromkeys(figures, MIB)}]
+        recording.path = f"rank{number}.gmp"  # type: ignore[assignment]
+        recording.events_per_second, recording.notes = None, []
+    watcher = SimpleNamespace(recordings=recordings, why_none=list)
+    lines = PlainLines(watcher, is_once=True).lines()  # type: ignore[arg-type]
+    assert lines[-1] == "no rank has allocated or stepped for 3 min: the job may hang"
+    assert lines[-2].startswith("2 of 8 ranks: largest peak")

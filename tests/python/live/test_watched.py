@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from gpumemprof.live.targets import find_target
@@ -43,6 +44,29 @@ def test_shows_the_exact_peak_between_any_two_looks(growing: GrowingFile) -> Non
         peaks += [one["recent_peak_allocated_bytes"] for one in watched.report.get("devices", [])]
     assert max(peaks) == whole.report["devices"][0]["peak_allocated_bytes"]
     assert min(peaks) < max(peaks)
+
+
+def test_is_idle_while_neither_an_event_nor_a_step_comes(
+    growing: GrowingFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    growing.grow(growing.size // 2)
+    watched = WatchedRecording(growing.path)
+    assert watched.idle_seconds is None
+    first = WatchedRecording(growing.path)
+    first.look(LONG)
+    end = max(device["last_time_ns"] for device in first.report["devices"]) / 1e9
+    clock = SimpleNamespace(time=lambda: end + passed[0], monotonic=lambda: passed[0])
+    monkeypatch.setattr("gpumemprof.live.watched.time", clock)
+    passed = [300.0]
+    os.utime(growing.path, (end, end + 270))  # the last event was 270 s before
+    watched.look(LONG)
+    assert watched.idle_seconds == pytest.approx(30, abs=0.01)
+    passed = [400.0]
+    watched.look(LONG)
+    assert watched.idle_seconds == pytest.approx(130, abs=0.01)
+    growing.grow()
+    watched.look(LONG)  # steps, even if their events were long ago
+    assert watched.idle_seconds == 0
 
 
 def test_that_becomes_shorter_is_followed_from_its_new_start(growing: GrowingFile) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from rich.text import Text
 
 from gpumemprof.live.figures import Row, rows
-from gpumemprof.live.ranks import ranks_line
+from gpumemprof.live.ranks import ranks_line, silence_line
 from gpumemprof.live.screen.details import detail_lines
 from gpumemprof.live.screen.shapes import fit
 from gpumemprof.live.screen.table import COLUMNS, TableState, arranged, table_lines
@@ -76,6 +76,9 @@ def frame_lines(frame: Frame, width: int, height: int) -> list[Text]:
         together = ranks_line(shown)
         if together:
             body.append(Text(fit(f"  {together}", width).rstrip(), style="bold"))
+        if silence := silence_line(shown):
+            lines_of_it = textwrap.wrap(silence, max(1, width - 2))
+            body += [Text(f"  {line}", style="bold red") for line in lines_of_it]
         body.append(Text("─" * width, style="bright_black"))
         selected = next(row for row in shown if row.key == frame.table.selected)
         body += detail_lines(selected, width, room - len(body))

@@ -55,7 +55,8 @@ def main() -> None:
     for number in range(arguments.rounds):
         with tempfile.TemporaryDirectory() as folder:
             os.environ["GPUMEMPROF_OUTPUT"] = f"{folder}/run.gmp"
-            os.environ["GPUMEMPROF_OPTIONS"] = f"--keep {arguments.keep}" if arguments.keep else ""
+            keep = f" --keep {arguments.keep}" if arguments.keep else ""
+            os.environ["GPUMEMPROF_OPTIONS"] = "--cpu" + keep  # also where there is a GPU
             words = os.dup(2)
             os.dup2(quiet, 2)  # Each process says where its recording is.
             run(arguments.processes)

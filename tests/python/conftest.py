@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import pty
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -32,6 +35,22 @@ def recording_of(name: str) -> gpumemprof.Recording:
 def truth_of(name: str) -> dict[str, Any]:
     truth: dict[str, Any] = json.loads((SNAPSHOTS / f"{name}.json").read_text())
     return truth
+
+
+def run_on_terminal(folder: Path, *words: str, **variables: str) -> tuple[str, int]:
+    """All that Python writes to a terminal of 80 columns, and its exit code."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(folder)
+        os.environ.pop("NO_COLOR", None)
+        os.environ.update(TERM="xterm-256color", COLUMNS="80", LINES="24", **variables)
+        os.execv(sys.executable, [sys.executable, *words])
+    printed = b""
+    with contextlib.suppress(OSError):  # This is how Linux says that the other end was closed.
+        while part := os.read(terminal, 1 << 16):
+            printed += part
+    _, status = os.waitpid(pid, 0)
+    return printed.decode(errors="replace"), os.waitstatus_to_exitcode(status)
 
 
 @pytest.fixture(params=NAMES)

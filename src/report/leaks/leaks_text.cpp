@@ -34,13 +34,17 @@ std::string count_text(double count) {
 class LeaksWriter : private text::Page {
  public:
   LeaksWriter(const LeaksReport& report, const Store& store, const TextStyle& style)
-      : Page(style.width), report_(report), store_(store), style_(style) {}
+      : Page(style.width, style.has_color), report_(report), store_(store), style_(style) {}
 
   std::string run() {
     for (const std::string& sentence : text::missing_sentences(report_.completeness))
       paragraph(sentence, 0);
     for (const DeviceLeaks& device : report_.devices) {
-      paragraph(device.name + ": " + text::leak_verdict_sentence(device, store_), 0);
+      const std::string verdict = device.name + ": " + text::leak_verdict_sentence(device, store_);
+      if (device.verdict == LeakVerdict::leak)
+        alarm(verdict);
+      else
+        headline(verdict);
       for (const std::string& note : device.notes) paragraph(note, 2);
       const std::size_t shown = std::min(device.leaks.size(), style_.top);
       for (std::size_t index = 0; index < shown; ++index) leak(device, device.leaks[index]);

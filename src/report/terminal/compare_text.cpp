@@ -30,7 +30,7 @@ std::string signed_percent(std::uint64_t first, std::uint64_t second) {
 class CompareWriter : private text::Page {
  public:
   CompareWriter(const ShownComparison& shown, const TextStyle& style)
-      : Page(style.width), shown_(shown), style_(style) {}
+      : Page(style.width, style.has_color), shown_(shown), style_(style) {}
 
   std::string run() {
     const std::size_t width = style_.width - 3;
@@ -51,10 +51,6 @@ class CompareWriter : private text::Page {
   }
 
  private:
-  [[nodiscard]] std::string bold(const std::string& text) const {
-    return style_.has_color ? "\033[1m" + text + "\033[0m" : text;
-  }
-
   static std::string moment(const DeviceComparison::Side& side) {
     return side.moment.kind == AskedMoment::Kind::peak ? "peak" : "at the end";
   }

@@ -33,7 +33,7 @@ std::string lifetime_name(std::int64_t nanoseconds) {
 class StatsWriter : private text::Page {
  public:
   StatsWriter(const RunCounts& counts, const TextStyle& style)
-      : Page(style.width), counts_(counts), style_(style) {}
+      : Page(style.width, style.has_color), counts_(counts), style_(style) {}
 
   std::string run() {
     out_ += text::heading_text(counts_.overview, counts_.store, style_.width);
@@ -55,10 +55,6 @@ class StatsWriter : private text::Page {
   }
 
  private:
-  [[nodiscard]] std::string bold(const std::string& text) const {
-    return style_.has_color ? "\033[1m" + text + "\033[0m" : text;
-  }
-
   void verdict(const DeviceOverview& device) {
     const DeviceStats* const stats = counts_.of(device.device);
     if (stats == nullptr) {

@@ -20,14 +20,14 @@ constexpr std::size_t kLeastTablePlace = 16;
 class TableWriter : private text::Page {
  public:
   TableWriter(const ShownTable& table, const TextStyle& style)
-      : Page(style.width), table_(table), style_(style) {}
+      : Page(style.width, style.has_color), table_(table), style_(style) {}
 
   std::string run() {
     out_ += text::heading_text(table_.overview, table_.store, style_.width);
     if (table_.is_in_windows)
       paragraph("It is long, and was read in windows; all of it was searched.", 0);
     line("");
-    paragraph(what_matches(), 0);
+    headline(what_matches());
     has_devices_ = table_.overview.devices.size() > 1;
     if (table_.is_by_line && !table_.lines.empty()) lines();
     if (!table_.is_by_line && !table_.rows.empty()) rows();

@@ -23,7 +23,7 @@ constexpr std::size_t kLeastTreePlace = 16;     // columns for a line of code
 class TreeWriter : private text::Page {
  public:
   TreeWriter(const DeviceOverview& device, const Store& store, const TreeStyle& style)
-      : Page(style.text.width),
+      : Page(style.text.width, style.text.has_color),
         device_(device),
         store_(store),
         style_(style),
@@ -60,10 +60,6 @@ class TreeWriter : private text::Page {
     std::size_t depth = 0;
     std::vector<std::uint32_t> left_out;  // instead of a node: its siblings that are not shown
   };
-
-  [[nodiscard]] std::string bold(const std::string& text) const {
-    return style_.text.has_color ? "\033[1m" + text + "\033[0m" : text;
-  }
 
   // Groups are sorted: the first are the largest. What leads to one of them is shown.
   void mark_largest() {

@@ -19,13 +19,12 @@ constexpr std::size_t kNameWidth = 11;
 class InfoWriter : private text::Page {
  public:
   InfoWriter(const RecordingInfo& info, const TextStyle& style)
-      : Page(style.width), info_(info), width_(style.width) {}
+      : Page(style.width, style.has_color), info_(info), width_(style.width) {}
 
   std::string run() {
     const auto& size = info_.file.size_bytes;
-    paragraph(fmt::format("{}: {}{}", text::file_name(info_.file.path), format_name(),
-                          size ? ", " + format_bytes(*size) : ""),
-              0);
+    headline(fmt::format("{}: {}{}", text::file_name(info_.file.path), format_name(),
+                         size ? ", " + format_bytes(*size) : ""));
     for (const std::string& sentence : text::missing_sentences(info_.completeness))
       paragraph(sentence, 0);
     row("ended", ending());

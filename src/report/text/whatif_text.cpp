@@ -22,7 +22,7 @@ constexpr std::size_t kConfColumns = 24;
 class WhatIfWriter : private text::Page {
  public:
   WhatIfWriter(const WhatIf& whatif, const TextStyle& style)
-      : Page(style.width), whatif_(whatif), style_(style) {}
+      : Page(style.width, style.has_color), whatif_(whatif), style_(style) {}
 
   std::string run() {
     line(fmt::format("{}: simulated by the allocator's rules", text::file_name(whatif_.path)));
@@ -189,7 +189,7 @@ class WhatIfWriter : private text::Page {
           fmt::format("no setting reserves less than the recorded one, {}.", format_bytes(before));
     }
     text += tightest(device, helps ? best : recorded);
-    paragraph(device.name + ": " + text, 0);
+    headline(device.name + ": " + text);
     if (helps && !best.alloc_conf.empty()) {
       line(fmt::format("    export PYTORCH_CUDA_ALLOC_CONF={}", text::quoted(best.alloc_conf)));
     } else if (helps && !device.recorded_conf.empty()) {

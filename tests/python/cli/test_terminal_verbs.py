@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import run_on_terminal
 from gpumemprof.__main__ import main
 
 DATA = Path(__file__).parents[3] / "tests/data"
@@ -216,3 +217,29 @@ def test_a_profile_of_jax_holds_what_was_live(capfd: pytest.CaptureFixture[str])
     assert device["end"]["reserved_bytes"] is None
     assert sum(group["blocks"] for group in device["at"]["live"]) == 6
     assert "one moment" in report["input"]["facts"]["limits"]
+
+
+LEAK = str(DATA / "snapshots/leak_loss_history.pickle.gz")
+
+
+@pytest.mark.parametrize(
+    ("words", "start"),
+    [
+        (["leaks", LEAK], "\033[1;31mcuda:0: leak: memory grows by "),
+        (["leaks", CPU], "\033[1mcpu:0: no leak in 8 steps."),
+        (["advise", LEAK], "\033[1mcuda:0: peak "),
+        (["table", LEAK], "\033[1m3,085 allocations, "),
+        (["simulate", LEAK, "--search"], "\033[1mcuda:0: "),
+        (["info", LEAK], "\033[1mleak_loss_history.pickle.gz: "),
+        (["compare", LEAK, LEAK], "\033[1mcuda:0: peak "),
+    ],
+)
+def test_the_headline_alone_is_styled_and_on_a_terminal_only(
+    words: list[str], start: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    shown, code = run_on_terminal(tmp_path, "-m", "gpumemprof", *words)
+    assert (code, shown.count("\033[1m") + shown.count("\033[1;31m")) == (0, 1)
+    assert start in shown
+    assert shown.count("\033[0m") == 1
+    plain, _ = run_on_terminal(tmp_path, "-m", "gpumemprof", *words, NO_COLOR="1")
+    assert "\033[1" not in plain + printed(capfd, *words)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import pty
 import re
 import signal
 import subprocess
@@ -14,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Command
+from conftest import Command, run_on_terminal
 from live.growing import DATA, PROGRAM, TRAINING, GrowingFile
 
 RECORDING_KEYS = {
@@ -112,21 +110,6 @@ def test_run_live_ends_by_the_signal_that_killed_the_program(tmp_path: Path) -> 
     )
     assert done.returncode == -signal.SIGKILL
     assert done.stderr.endswith("gpumemprof: the program was killed by SIGKILL\n")
-
-
-def run_on_terminal(folder: Path, *words: str) -> tuple[str, int]:
-    """All that Python writes to a terminal of 80 columns, and its exit code."""
-    pid, terminal = pty.fork()
-    if pid == 0:
-        os.chdir(folder)
-        os.environ.update(TERM="xterm-256color", COLUMNS="80", LINES="24")
-        os.execv(sys.executable, [sys.executable, *words])
-    printed = b""
-    with contextlib.suppress(OSError):  # This is how Linux says that the other end was closed.
-        while part := os.read(terminal, 1 << 16):
-            printed += part
-    _, status = os.waitpid(pid, 0)
-    return printed.decode(errors="replace"), os.waitstatus_to_exitcode(status)
 
 
 def test_run_live_on_a_terminal_shows_the_screen_and_then_all_output(tmp_path: Path) -> None:

@@ -15,7 +15,8 @@ namespace gpumemprof::text {
 
 class AdvicePage : protected Page {
  protected:
-  AdvicePage(const Advice& advice, std::size_t width) : Page(width), advice_(advice) {}
+  AdvicePage(const Advice& advice, std::size_t width, bool has_color = false)
+      : Page(width, has_color), advice_(advice) {}
 
   static std::string band(const PredictedBytes& bytes) {
     return fmt::format("{} ({} to {})", format_bytes(bytes.bytes), format_bytes(bytes.low_bytes),

@@ -41,7 +41,8 @@ std::string_view heading_of(RemedyCost cost, RunKind kind) {
 
 class AdviceWriter : private text::AdvicePage {
  public:
-  AdviceWriter(const Advice& advice, const TextStyle& style) : AdvicePage(advice, style.width) {}
+  AdviceWriter(const Advice& advice, const TextStyle& style)
+      : AdvicePage(advice, style.width, style.has_color) {}
 
   std::string run(const Store& store, std::size_t width) {
     paragraph(
@@ -106,9 +107,9 @@ class AdviceWriter : private text::AdvicePage {
 
   void peak() {
     const std::string where = advice_.completed ? "" : ", " + phase(advice_.baseline.phase);
-    line(fmt::format("{}: peak {}{}{}", advice_.device_name,
-                     format_bytes(advice_.peak_allocated_bytes),
-                     reserved(advice_.peak_reserved_bytes), where));
+    line(bold(fmt::format("{}: peak {}{}{}", advice_.device_name,
+                          format_bytes(advice_.peak_allocated_bytes),
+                          reserved(advice_.peak_reserved_bytes), where)));
   }
 
   [[nodiscard]] std::uint64_t whole_bytes() const {

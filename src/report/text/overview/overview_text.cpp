@@ -31,7 +31,7 @@ using text::grouped;
 class OverviewWriter : private text::Page {
  public:
   OverviewWriter(const Overview& overview, const Store& store, const TextStyle& style)
-      : Page(style.width), overview_(overview), store_(store), style_(style) {}
+      : Page(style.width, style.has_color), overview_(overview), store_(store), style_(style) {}
 
   std::string run() {
     heading();
@@ -68,15 +68,6 @@ class OverviewWriter : private text::Page {
            device.replay.peak.allocated_bytes == 0 && device.replay.peak_reserved_bytes == 0;
   }
 
-  std::string bold(const std::string& text) const {
-    return style_.has_color ? "\033[1m" + text + "\033[0m" : text;
-  }
-  std::string dim(const std::string& text) const {
-    return style_.has_color ? "\033[2m" + text + "\033[0m" : text;
-  }
-  std::string red(const std::string& text) const {
-    return style_.has_color ? "\033[1;31m" + text + "\033[0m" : text;
-  }
   void heading() { out_ += text::heading_text(overview_, store_, style_.width); }
 
   [[nodiscard]] bool is_predicted() const { return store_.origin().kind == kPredictedRun; }

@@ -25,7 +25,7 @@ MOST_FUNCTION_LINES = 80
 # Of the sources of each part: files, and lines with comments and empty ones.
 TOTALS: dict[str, tuple[int, int]] = {
     "src": (989, 98_900),
-    "python/gpumemprof": (428, 52_750),
+    "python/gpumemprof": (428, 52_800),
     "viewer/src": (92, 12_400),
     "tests": (691, 76_800),
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpumemprof import _core
 from gpumemprof.errors import UsageError
@@ -12,6 +12,7 @@ from gpumemprof.errors import UsageError
 __all__ = ["CARDS", "DEFAULT", "Card", "find_card"]
 
 _MIB = 1 << 20
+_LARGEST = 1 << 40
 
 MEASURED = "measured"
 """On such a card, by us."""
@@ -19,6 +20,8 @@ PUBLISHED = "published"
 """As torch or CUDA's deviceQuery printed it on such a card; the smallest where they differ."""
 ASSUMED = "assumed"
 """From a similar card, or from the size on the box."""
+GIVEN = "given"
+"""As ``--gpu CARD:SIZE`` says."""
 
 
 @dataclass(frozen=True)
@@ -244,15 +247,46 @@ def _names() -> dict[str, Card]:
     return found
 
 
+def _with_memory(card: Card, memory: str) -> Card:
+    """One of this kind with another size; how much its context takes is not measured then."""
+    total = _core.parse_bytes(memory)
+    least = card.context_bytes + card.library_bytes
+    if total is None or not least < total <= _LARGEST:
+        raise UsageError(
+            f"'{memory}' is no memory of a card: more than {_core.format_bytes(least)}, which "
+            f"context and libraries take, and at most {_core.format_bytes(_LARGEST)}",
+            "usage",
+            "",
+            f"try --gpu {card.id}:24GiB",
+        )
+    return replace(
+        card,
+        id=f"{card.id}:{memory.replace(' ', '')}",
+        title=f"{card.title} with {_core.format_bytes(total)}",
+        total_bytes=total,
+        total_from=GIVEN,
+        context_from=ASSUMED,
+        aliases=(),
+    )
+
+
 def find_card(name: str) -> Card:
     """The card of this name, however it is written.
 
     >>> find_card("H100 80GB").id, find_card("rtx4090").id, find_card("A100-SXM4-40GB").id
     ('h100-80gb', 'rtx-4090', 'a100-40gb')
 
+    ``CARD:SIZE`` is such a card with this much memory.
+
+    >>> find_card("l40s:24GiB").title, find_card("l40s:24GiB").context_from
+    ('L40S with 24.0 GiB', 'assumed')
+
     Raises:
         UsageError: there is no such card, or there are several that differ in their memory.
     """
+    kind, colon, memory = name.partition(":")
+    if colon:
+        return _with_memory(find_card(kind), memory)
     names = _names()
     card = names.get(_plain(name))
     if card is not None:
@@ -268,7 +302,8 @@ def find_card(name: str) -> Card:
             f"'{name}' is a size, not a card",
             "usage",
             "",
-            f"name a card, as in --gpu {example}, or add --fit {name}, which asks whether it fits",
+            f"name a card, as in --gpu {example}, or {example}:{name.replace(' ', '')} for its "
+            f"kind with this memory, or add --fit {name}, which asks whether it fits",
         )
     close = difflib.get_close_matches(_plain(name), names, n=1)
     if close:

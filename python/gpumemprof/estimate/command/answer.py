@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from gpumemprof.estimate.cards import ASSUMED, MEASURED, PUBLISHED, Card
+from gpumemprof.estimate.cards import ASSUMED, GIVEN, MEASURED, PUBLISHED, Card
 from gpumemprof.estimate.command.bands import Band
 from gpumemprof.estimate.command.files import files_json, files_text
 from gpumemprof.estimate.command.options import Options
@@ -113,7 +113,12 @@ def _stopped(options: Options, line: str, steps: str, assumptions: list[Assumpti
     return f"{text}; --limit SECONDS gives it more time."
 
 
-_FROM = {MEASURED: "measured", PUBLISHED: "from its data sheet", ASSUMED: "assumed"}
+_FROM = {
+    MEASURED: "measured",
+    PUBLISHED: "from its data sheet",
+    ASSUMED: "assumed",
+    GIVEN: "as --gpu says",
+}
 
 
 def _card_sentence(card: Card) -> str:

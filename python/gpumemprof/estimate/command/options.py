@@ -35,7 +35,7 @@ Nothing is computed on a GPU, even if there is one. No file is changed: what it
 writes and removes it sees itself, and the answer lists it.
 
 Options:
-  --gpu CARD            The card to predict for, or all (default: {DEFAULT})
+  --gpu CARD[:SIZE]     The card to predict for, or all (default: {DEFAULT})
   --gpus                List the cards
   --steps N             Stop after N optimizer steps (default: {DEFAULT_STEPS}), or all
   --limit SECONDS       Stop after this time (default: {DEFAULT_SECONDS})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from gpumemprof.errors import UsageError
-from gpumemprof.estimate.cards import ASSUMED, CARDS, DEFAULT, MEASURED, PUBLISHED, find_card
+from gpumemprof.estimate.cards import ASSUMED, CARDS, DEFAULT, GIVEN, MEASURED, PUBLISHED, find_card
 
 
 @pytest.mark.parametrize(
@@ -40,6 +40,20 @@ def test_a_size_is_no_card(size: str, gibibytes: float) -> None:
     assert said.endswith(f", or add --fit {size}, which asks whether it fits")
     example = find_card(said.partition("--gpu ")[2].partition(",")[0])
     assert abs(example.total_bytes / 2**30 - gibibytes) < 6
+
+
+def test_a_card_of_a_kind_may_have_another_size() -> None:
+    kind, card = find_card("h200"), find_card("NVIDIA H200:24 GiB")
+    assert (card.id, card.title, card.total_bytes) == ("h200:24GiB", "H200 with 24.0 GiB", 24 << 30)
+    assert (card.total_from, card.context_from) == (GIVEN, ASSUMED)
+    assert (card.name, card.capability) == (kind.name, kind.capability)
+    assert find_card(card.id) == card  # the program's process finds it by its id
+
+
+@pytest.mark.parametrize("memory", ["", "24", "100MiB", "2TiB", "much"])
+def test_a_size_that_no_card_has_is_refused(memory: str) -> None:
+    with pytest.raises(UsageError, match=f"'{memory}' is no memory of a card: .*l4:24GiB"):
+        find_card(f"l4:{memory}")
 
 
 def test_a_mistyped_card_gets_a_hint() -> None:

@@ -135,6 +135,7 @@ std::optional<DeviceComparison::Side> side_of(const DeviceSide& side) {
   if (side.device == nullptr) return std::nullopt;
   const DeviceReplay& replay = side.device->replay;
   DeviceComparison::Side made;
+  made.device = side.device->name;
   made.moment = side.device->asked;
   made.allocated_bytes = side.device->totals.allocated_bytes;
   if (replay.has_history && side.store->facts().has_pool())
@@ -155,6 +156,18 @@ bool GrowthLimit::is_exceeded(std::uint64_t first_bytes, std::uint64_t second_by
 }
 
 std::vector<DeviceComparison> compare_runs(const ReportedSide& first, const ReportedSide& second) {
+  const auto compared = [&](const DeviceOverview* a, const DeviceOverview* b) {
+    const DeviceSides sides = {DeviceSide{a, first.store, true},
+                               DeviceSide{b, second.store, false}};
+    return DeviceComparison{(a != nullptr ? a : b)->name,
+                            side_of(sides[0]),
+                            side_of(sides[1]),
+                            sources_of(sides),
+                            lines_of(sides),
+                            modules_of(sides)};
+  };
+  if (first.overview->devices.size() == 1 && second.overview->devices.size() == 1)
+    return {compared(first.overview->devices.data(), second.overview->devices.data())};
   std::vector<std::string> names;
   for (const Overview* const overview : {first.overview, second.overview}) {
     for (const DeviceOverview& device : overview->devices) {
@@ -166,12 +179,8 @@ std::vector<DeviceComparison> compare_runs(const ReportedSide& first, const Repo
     return found == side.overview->devices.end() ? nullptr : &*found;
   };
   std::vector<DeviceComparison> all;
-  for (const std::string& name : names) {
-    const DeviceSides sides = {DeviceSide{find(first, name), first.store, true},
-                               DeviceSide{find(second, name), second.store, false}};
-    all.push_back({name, side_of(sides[0]), side_of(sides[1]), sources_of(sides), lines_of(sides),
-                   modules_of(sides)});
-  }
+  for (const std::string& name : names)
+    all.push_back(compared(find(first, name), find(second, name)));
   return all;
 }
 

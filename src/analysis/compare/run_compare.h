@@ -23,12 +23,13 @@ struct ReportedSide {
 struct DeviceComparison {
   // None: this run has no such device.
   struct Side {
+    std::string device;
     AskedMoment moment;  // the peak; the end where no history was recorded
     std::uint64_t allocated_bytes = 0;
     std::optional<std::uint64_t> peak_reserved_bytes;
     bool is_exact = false;
   };
-  std::string name;
+  std::string name;  // that of the first, where they differ
   std::optional<Side> first;
   std::optional<Side> second;
   // Largest difference first. By source without counts of blocks.
@@ -38,6 +39,10 @@ struct DeviceComparison {
   // their modules differently, or neither has any.
   std::optional<std::vector<ComparedGroup>> by_module;
 
+  // Two runs of one device each, which are of different kinds or numbers.
+  [[nodiscard]] bool is_across_devices() const {
+    return first && second && first->device != second->device;
+  }
   [[nodiscard]] bool has_second() const { return second.has_value(); }
   [[nodiscard]] std::uint64_t first_bytes() const { return first ? first->allocated_bytes : 0; }
   [[nodiscard]] std::uint64_t second_bytes() const { return second ? second->allocated_bytes : 0; }
@@ -54,7 +59,8 @@ struct GrowthLimit {
 // What memory allocated outside any module is called.
 inline constexpr std::string_view kOutsideModules = "outside any module";
 
-// By name of the device, those of the first run first.
+// By name of the device, those of the first run first. Where each run has one device only, these
+// two are compared, whatever their names: a program predicted for a GPU and measured on another.
 std::vector<DeviceComparison> compare_runs(const ReportedSide& first, const ReportedSide& second);
 
 // Whether the peaks of this run are known: where events are missing, it may have held more.

@@ -17,7 +17,8 @@ Json signed_difference(std::uint64_t first, std::uint64_t second) {
 
 Json side_json(const std::optional<DeviceComparison::Side>& side) {
   if (!side) return {};
-  return {{"moment", side->moment.kind == AskedMoment::Kind::peak ? "peak" : "end"},
+  return {{"device", side->device},
+          {"moment", side->moment.kind == AskedMoment::Kind::peak ? "peak" : "end"},
           {"allocated_bytes", side->allocated_bytes},
           {"peak_reserved_bytes",
            side->peak_reserved_bytes ? Json(*side->peak_reserved_bytes) : Json()},

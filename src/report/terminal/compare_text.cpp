@@ -82,9 +82,16 @@ class CompareWriter : private text::Page {
     }
     const std::uint64_t first = device.first->allocated_bytes;
     const std::uint64_t second = device.second->allocated_bytes;
-    line(bold(fmt::format("{}: {} {} -> {}, {} ({})", device.name, moment(*device.first),
+    const std::string heading = device.is_across_devices()
+                                    ? device.first->device + " -> " + device.second->device
+                                    : device.name;
+    line(bold(fmt::format("{}: {} {} -> {}, {} ({})", heading, moment(*device.first),
                           format_bytes(first), format_bytes(second), signed_bytes(first, second),
                           signed_percent(first, second))));
+    if (device.is_across_devices())
+      paragraph(fmt::format("{} of A is compared with {} of B.", device.first->device,
+                            device.second->device),
+                2);
     if (device.first->moment.kind != device.second->moment.kind)
       paragraph(fmt::format("A is compared {}, B {}: one of them has no history, so its peak is "
                             "unknown.",

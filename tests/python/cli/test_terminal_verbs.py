@@ -219,6 +219,22 @@ def test_a_profile_of_jax_holds_what_was_live(capfd: pytest.CaptureFixture[str])
     assert "one moment" in report["input"]["facts"]["limits"]
 
 
+def test_two_runs_of_one_device_each_are_compared_whatever_it_is(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    gpu = str(DATA / "snapshots/mlp_b64_fp32_adam.pickle.gz")
+    (device,) = answer(capfd, "compare", gpu, CPU)["devices"]
+    for side, path, name in (("first", gpu, "cuda:0"), ("second", CPU, "cpu:0")):
+        (alone,) = answer(capfd, "report", path)["devices"]
+        assert alone["device"] == device[side]["device"] == name
+        assert alone["peak"]["allocated_bytes"] == device[side]["allocated_bytes"]
+        for groups in ("by_source", "by_line", "by_module"):
+            total = sum(group[f"{side}_bytes"] for group in device[groups])
+            assert total == device[side]["allocated_bytes"]
+    both = str(DATA / "traces/everything.gmp")  # of two devices: they are compared by name
+    assert len(answer(capfd, "compare", gpu, both)["devices"]) > 1
+
+
 LEAK = str(DATA / "snapshots/leak_loss_history.pickle.gz")
 
 

@@ -54,20 +54,19 @@ ${about} This package holds the
 command that reads recordings, and the documents.")
 
 # What each Debian package has in its folder of documents; an installation without packages does not need it three times.
-find_program(gzip gzip)
+# As Debian wants it, which has the text of the license.
+set(copyright "${PROJECT_BINARY_DIR}/debian/copyright")
+file(WRITE "${copyright}" "Copyright (C) 2026 the gpumemprof developers\nLicense: Apache-2.0\n"
+                          "On Debian systems the license is in /usr/share/common-licenses/Apache-2.0.\n")
 string(TIMESTAMP today "%a, %d %b %Y %H:%M:%S +0000" UTC)
 foreach(component library development command)
   set(package ${${component}_package})
   set(folder "${CMAKE_INSTALL_DATADIR}/doc/${package}")
-  if(NOT component STREQUAL "command")
-    install(FILES LICENSE DESTINATION "${folder}" COMPONENT ${component} RENAME copyright EXCLUDE_FROM_ALL)
-  endif()
-  if(gzip)
-    set(changes "${PROJECT_BINARY_DIR}/debian/${package}/changelog")
-    file(WRITE "${changes}" "${package} (${PROJECT_VERSION}) unstable; urgency=medium\n\n"
-                            "  * See CHANGELOG.md of gpumemprof.\n\n -- ${maintainer}  ${today}\n")
-    execute_process(COMMAND "${gzip}" -9nf "${changes}")
-    install(FILES "${changes}.gz" DESTINATION "${folder}" COMPONENT ${component} EXCLUDE_FROM_ALL)
-  endif()
+  install(FILES "${copyright}" DESTINATION "${folder}" COMPONENT ${component} EXCLUDE_FROM_ALL)
+  set(changes "${PROJECT_BINARY_DIR}/debian/${package}/changelog")
+  file(WRITE "${changes}" "${package} (${PROJECT_VERSION}) unstable; urgency=medium\n\n"
+                          "  * See CHANGELOG.md of gpumemprof.\n\n -- ${maintainer}  ${today}\n")
+  execute_process(COMMAND "${gzip}" -9nf "${changes}")
+  install(FILES "${changes}.gz" DESTINATION "${folder}" COMPONENT ${component} EXCLUDE_FROM_ALL)
 endforeach()
 include(CPack)

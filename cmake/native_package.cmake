@@ -10,16 +10,23 @@ target_compile_definitions(
   gpumemprof_cli_exe PRIVATE GPUMEMPROF_DATA_FOLDER="${CMAKE_INSTALL_DATADIR}/gpumemprof"
                              GPUMEMPROF_FULL_DATA_FOLDER="${CMAKE_INSTALL_FULL_DATADIR}/gpumemprof")
 install(TARGETS gpumemprof_cli_exe RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT command)
-add_custom_command(TARGET gpumemprof_cli_exe POST_BUILD COMMAND gpumemprof_cli_exe help --man > "${PROJECT_BINARY_DIR}/gpumemprof.1"
-                   VERBATIM)
-install(FILES "${PROJECT_BINARY_DIR}/gpumemprof.1" DESTINATION "${CMAKE_INSTALL_MANDIR}/man1" COMPONENT command)
+find_program(gzip gzip REQUIRED)
+set(manual "${PROJECT_BINARY_DIR}/gpumemprof.1")
+add_custom_command(
+  TARGET gpumemprof_cli_exe
+  POST_BUILD
+  COMMAND gpumemprof_cli_exe help --man > "${manual}"
+  COMMAND "${gzip}" -9nf "${manual}"
+  VERBATIM)
+install(FILES "${manual}.gz" DESTINATION "${CMAKE_INSTALL_MANDIR}/man1" COMPONENT command)
 install(FILES python/gpumemprof/data/demo.pickle.gz python/gpumemprof/data/viewer.html
         DESTINATION "${CMAKE_INSTALL_DATADIR}/gpumemprof" COMPONENT command)
 
 include(native_library)
 
 install(FILES README.md CHANGELOG.md DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT command)
-install(FILES LICENSE DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT command RENAME copyright)
+# In none of Debian's packages, which say where the license is.
+install(FILES LICENSE DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT license)
 install(DIRECTORY docs DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT command
         FILES_MATCHING PATTERN "*.md" PATTERN decisions EXCLUDE PATTERN images EXCLUDE)
 install(DIRECTORY examples/cpp examples/libtorch DESTINATION "${CMAKE_INSTALL_DOCDIR}/examples" COMPONENT development)

@@ -168,7 +168,7 @@ def test_debian_packages_hold_the_library_the_headers_and_the_command(
         "gpumemprof": [
             "/usr/bin/gpumemprof",
             "/usr/share/gpumemprof/viewer.html",
-            "/usr/share/man/man1/gpumemprof.1",
+            "/usr/share/man/man1/gpumemprof.1.gz",
             "/usr/share/doc/gpumemprof/docs/cpp.md",
         ],
     }
@@ -178,6 +178,8 @@ def test_debian_packages_hold_the_library_the_headers_and_the_command(
         own = [*files, *(f"/usr/share/doc/{name}/{each}" for each in ("copyright", "changelog.gz"))]
         for file in own:
             assert [holder for holder in found if file in found[holder]] == [name], file
+    # Debian has the text of the license, and wants it in no package.
+    assert not [file for files in found.values() for file in files if file.endswith("LICENSE")]
     depends = run(["dpkg-deb", "-f", packages["libgpumemprof-dev"], "Depends"]).stdout
     assert f"{library} (= {version})" in depends
     assert "gpumemprof" not in run(["dpkg-deb", "-f", packages["gpumemprof"], "Depends"]).stdout

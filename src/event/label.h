@@ -16,6 +16,25 @@ namespace gpumemprof {
 enum class LabelKind : std::uint8_t { parameter, buffer, gradient, optimizer_state, input };
 inline constexpr std::size_t kLabelKindCount = 5;
 
+// If several labels name one allocation, the last one of the highest rank counts: what a module
+// owns is a parameter even if it is fed to another as input, and stays one if a gradient is
+// computed into it.
+constexpr int label_rank(LabelKind kind) {
+  switch (kind) {
+    case LabelKind::parameter:
+      return 4;
+    case LabelKind::buffer:
+      return 3;
+    case LabelKind::gradient:
+      return 2;
+    case LabelKind::optimizer_state:
+      return 1;
+    case LabelKind::input:
+      break;
+  }
+  return 0;
+}
+
 struct Label {
   LabelKind kind = LabelKind::parameter;
   std::uint64_t address = 0;

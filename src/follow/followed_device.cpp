@@ -193,40 +193,40 @@ void FollowedDevice::apply(const Labelling& labelling) {
     // What was meant has been freed, and something else is there by now.
     const std::uint32_t birth = record_.allocations.alloc_event[row.index];
     if (birth != kNoEvent && birth >= labelling.before_event) continue;
-    const Detail& detail = details_[row.index];
-    // What a module owns stays its own if it is fed to another as input.
-    if (detail.is_labelled && detail.source == MemorySource::parameters) continue;
-    if (label.kind == LabelKind::input && detail.source != MemorySource::unknown) continue;
-    set_source(row.index, source_of_label(label.kind), true);
+    const StackId stack = record_.allocations.stack[row.index];
+    const bool is_output = !stack.is_none() && is_made_by_model(kind_of(stack));
+    if (label.kind == LabelKind::input && is_output) continue;
+    const std::optional<LabelKind> known = details_[row.index].label;
+    if (known && label_rank(label.kind) < label_rank(*known)) continue;
+    set_label(row.index, label.kind);
   }
 }
 
-void FollowedDevice::set_source(std::uint32_t row, MemorySource source, bool is_labelled) {
+void FollowedDevice::set_label(std::uint32_t row, LabelKind label) {
   Detail& detail = details_[row];
   const std::uint64_t bytes = record_.allocations.requested_bytes[row];
   by_source_[static_cast<std::size_t>(detail.source)] -= bytes;
-  by_source_[static_cast<std::size_t>(source)] += bytes;
-  if (is_labelled && !detail.is_labelled) labelled_bytes_ += bytes;
-  detail.source = source;
-  detail.is_labelled = is_labelled;
+  detail.source = source_of_label(label);
+  by_source_[static_cast<std::size_t>(detail.source)] += bytes;
+  if (!detail.label) labelled_bytes_ += bytes;
+  detail.label = label;
 }
 
-MemorySource FollowedDevice::guess(StackId stack) {
-  if (stack.is_none()) return source_of(CodeKind::backward);
+CodeKind FollowedDevice::kind_of(StackId stack) {
   if (kinds_.size() <= stack.index) kinds_ = code_kinds(store_);
-  return source_of(kinds_[stack.index]);
+  return kinds_[stack.index];
 }
 
 void FollowedDevice::allocated(AllocationId row) {
   const AllocationColumns& rows = record_.allocations;
   const std::uint32_t event = rows.alloc_event[row.index];
   const StackId own = rows.stack[row.index];
-  const MemorySource source = guess(own);
+  const MemorySource source = source_of(own.is_none() ? CodeKind::backward : kind_of(own));
   StackId forward;
   if (event != kNoEvent && playing_ != nullptr && !playing_->forward_stack.empty())
     forward = playing_->forward_stack[event - static_cast<std::uint32_t>(first_playing_)];
   if (details_.size() <= row.index) details_.resize(row.index + 1);
-  details_[row.index] = {sites_.site_of(whence(own, forward)), source, false, true};
+  details_[row.index] = {sites_.site_of(whence(own, forward)), source, {}, true};
   const std::uint64_t bytes = rows.requested_bytes[row.index];
   sites_.add(details_[row.index].site, bytes);
   by_source_[static_cast<std::size_t>(source)] += bytes;
@@ -242,7 +242,7 @@ void FollowedDevice::freed(AllocationId row) {
   const std::uint64_t bytes = rows.requested_bytes[row.index];
   sites_.remove(detail.site, bytes);
   by_source_[static_cast<std::size_t>(detail.source)] -= bytes;
-  if (detail.is_labelled) labelled_bytes_ -= bytes;
+  if (detail.label) labelled_bytes_ -= bytes;
   allocated_bytes_ -= rows.size_bytes[row.index];
   note_change(rows.free_requested_event[row.index], detail.site, -static_cast<std::int64_t>(bytes));
 }

@@ -52,7 +52,7 @@ class FollowedDevice final : private LifetimeListener {
   struct Detail {
     std::uint32_t site = 0;
     MemorySource source = MemorySource::unknown;
-    bool is_labelled = false;
+    std::optional<LabelKind> label;
     bool is_live = false;
   };
 
@@ -72,10 +72,10 @@ class FollowedDevice final : private LifetimeListener {
   void apply(const Labelling& labelling);
   [[nodiscard]] std::uint64_t reserved_before(std::uint32_t event) const;
   void report_card(LiveDevice& report) const;
-  [[nodiscard]] MemorySource guess(StackId stack);
+  [[nodiscard]] CodeKind kind_of(StackId stack);
   [[nodiscard]] AllocationId live_at(std::uint64_t address) const;
   [[nodiscard]] MemoryTotals totals() const;
-  void set_source(std::uint32_t row, MemorySource source, bool is_labelled);
+  void set_label(std::uint32_t row, LabelKind label);
 
   const Store& store_;
   LiveLabels& labels_;

@@ -214,22 +214,6 @@ MemorySource source_of_label(LabelKind kind) {
   return MemorySource::inputs;
 }
 
-int label_rank(LabelKind kind) {
-  switch (kind) {
-    case LabelKind::parameter:
-      return 4;
-    case LabelKind::buffer:
-      return 3;
-    case LabelKind::gradient:
-      return 2;
-    case LabelKind::optimizer_state:
-      return 1;
-    case LabelKind::input:
-      break;
-  }
-  return 0;
-}
-
 bool is_made_by_model(CodeKind kind) {
   return kind == CodeKind::forward || is_in_backward(kind) || kind == CodeKind::optimizer_step;
 }

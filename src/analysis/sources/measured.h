@@ -60,10 +60,6 @@ LabelledPlaces labelled_places(const Store& store, const DeviceRecord& record,
                                const std::vector<PhaseSpan>& spans);
 
 MemorySource source_of_label(LabelKind kind);
-// If several labels name one allocation, the last one of the highest rank counts: what a module
-// owns is a parameter even if it is fed to another as input, and stays one if a gradient is
-// computed into it.
-int label_rank(LabelKind kind);
 // Outputs that are fed in again are not program data: a KV cache, what a generator produced for its
 // discriminator, features of a frozen model. A label that calls them inputs does not count.
 bool is_made_by_model(CodeKind kind);

@@ -261,6 +261,48 @@ TEST(FollowedRun, keeps_no_more_of_a_longer_run) {
   std::filesystem::remove(path);
 }
 
+// Every kind before and after every other.
+TEST(FollowedRun, knows_memory_that_two_labels_name_by_the_one_that_reports_do) {
+  const std::string path = ::testing::TempDir() + "/labels_" + std::to_string(::getpid()) + ".gmp";
+  TraceOptions options;
+  options.existing = FileSink::Existing::replace;
+  Origin origin;
+  origin.kind = "live";
+  origin.device_type = "cpu";
+  auto writer = TraceWriter::open(path, origin, {}, options);
+  ASSERT_TRUE(writer);
+  const StringId name = writer.value()->add_string("name");
+  Event event;
+  event.action = Action::alloc;
+  event.stream = writer.value()->add_stream(0);
+  EventColumns events;
+  std::array<std::vector<Label>, 2> labels;
+  for (std::size_t pair = 0; pair < kLabelKindCount * kLabelKindCount; ++pair) {
+    event.address = 4096 * (pair + 1);
+    event.size_bytes = std::uint64_t{1} << pair;
+    events.push_back(event);
+    labels[0].push_back({static_cast<LabelKind>(pair / kLabelKindCount), event.address, name});
+    labels[1].push_back({static_cast<LabelKind>(pair % kLabelKindCount), event.address, name});
+  }
+  const auto count = static_cast<std::uint32_t>(events.size());
+  writer.value()->add_events(0, std::move(events));
+  for (const std::vector<Label>& set : labels)
+    writer.value()->add_labelling({0, writer.value()->add_label_set(set), count});
+  ASSERT_TRUE(writer.value()->close("exit"));
+
+  const LiveReport live = read_whole(path);
+  const auto recording = Recording::open(path);
+  std::filesystem::remove(path);
+  ASSERT_TRUE(recording);
+  const Result<Overview> report = recording.value()->overview();
+  ASSERT_TRUE(report);
+  const DeviceSources& sources = report.value().devices.front().sources;
+  for (const MemorySource source : kMemorySources)
+    EXPECT_EQ(live.devices.front().bytes_by_source[static_cast<std::size_t>(source)],
+              sources.figure(source).bytes_at_peak)
+        << memory_source_info(source).name;
+}
+
 TEST(LiveLabels, of_the_last_sets_are_kept_and_of_those_that_are_used) {
   LiveLabels labels;
   std::vector<Label> one(100);

@@ -10,9 +10,6 @@ namespace {
 // Row numbers are used for what is waiting only; they start again before they run out.
 constexpr std::uint32_t kLastRow = std::uint32_t{1} << 31;
 
-// As the analyses rank them: what a module owns stays its own.
-int label_rank(LabelKind kind) { return -static_cast<int>(kind); }
-
 bool returns_memory(Action action) {
   return action == Action::segment_free || action == Action::segment_unmap;
 }

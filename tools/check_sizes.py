@@ -27,7 +27,7 @@ TOTALS: dict[str, tuple[int, int]] = {
     "src": (989, 98_900),
     "python/gpumemprof": (428, 52_800),
     "viewer/src": (92, 12_400),
-    "tests": (691, 76_850),
+    "tests": (691, 76_900),
 }
 # A limit may be so much above what is there, so that not every commit must change it.
 SLACK = 0.005

@@ -155,6 +155,10 @@ def test_a_replica_with_longer_sequences_is_named_as_a_whole(tmp_path: Path) -> 
 
 def test_a_rank_that_is_killed_is_the_first_to_fall_silent(tmp_path: Path) -> None:
     failures = shape_job(tmp_path, "killed", "odd", fails=True)["failures"]
-    # The others are ended by the launcher, or say that a rank is gone.
-    named = failures["first"]["rank"] if failures["first"] else failures["silent_first"]
-    assert named == 1
+    # The launcher ends the others, or they say that a rank is gone. If it is busy, it may kill one
+    # before that has closed its recording: then which of the two was first is unknown.
+    if failures["first"] or failures["silent_first"] is not None:
+        first = failures["first"]
+        assert (first["rank"] if first else failures["silent_first"]) == 1
+    else:
+        assert 1 in failures["candidates"] or failures["ranks_without_end"] > 1
